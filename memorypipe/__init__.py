@@ -1,0 +1,1 @@
+"""Turn conversation logs into a clean, trustworthy memory table for AI agents."""

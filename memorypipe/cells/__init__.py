@@ -1,0 +1,1 @@
+"""Pure functions between JSON cells and values."""

@@ -1,0 +1,140 @@
+"""Every error of the package, as one tree.
+
+::
+
+    MemoryPipeError
+    ├── InvalidArgumentError (also ValueError)    what the caller passed cannot work
+    ├── InvalidCellError (also ValueError)        a cell of a row cannot be read
+    ├── LogFormatError (also ValueError)          a log, or one of its lines, cannot be read
+    ├── ModelError                                a model call gave no usable reply
+    │   ├── RetryableModelError                   worth another attempt (connection, 429, 5xx, …)
+    │   ├── RejectedRequestError                  final for this row (400)
+    │   ├── RefusedError                          the model declined to answer
+    │   ├── UnreadableReplyError                  the reply holds nothing that can be read
+    │   ├── EndpointError                         final for the job (key, model or address is wrong)
+    │   └── StoppedError                          the worker was told to stop before the call
+    ├── PlanError                                 a plan or run record cannot be used
+    └── TableError                                the memory table cannot do what was asked
+        ├── TableNotFoundError
+        ├── TableVersionError                     written by a newer library
+        ├── RunConflictError                      this run id was committed with other actions
+        └── ConflictError                         memories changed since the plan was made
+
+Every error survives pickling: workers raise them, the driver shows them.
+"""
+
+from collections.abc import Sequence
+
+__all__ = [
+    "ConflictError",
+    "EndpointError",
+    "InvalidArgumentError",
+    "InvalidCellError",
+    "LogFormatError",
+    "MemoryPipeError",
+    "ModelError",
+    "PlanError",
+    "RefusedError",
+    "RejectedRequestError",
+    "RetryableModelError",
+    "RunConflictError",
+    "StoppedError",
+    "TableError",
+    "TableNotFoundError",
+    "TableVersionError",
+    "UnreadableReplyError",
+]
+
+
+class MemoryPipeError(Exception):
+    """Base of all errors that this package raises on purpose."""
+
+
+class InvalidArgumentError(MemoryPipeError, ValueError):
+    """A parameter or option cannot work; the message names it, its value and the choices."""
+
+
+class InvalidCellError(MemoryPipeError, ValueError):
+    """A cell cannot be read; the message names the row and the reason."""
+
+
+class LogFormatError(MemoryPipeError, ValueError):
+    """A log, or one line of it, cannot be read as conversations."""
+
+
+class ModelError(MemoryPipeError):
+    """A model call gave no usable reply."""
+
+
+class RetryableModelError(ModelError):
+    """The same request may succeed later.
+
+    Attributes:
+        kind: The class of the failure, e.g. ``"timeout"``, ``"http_429"``.
+        retry_after_s: What the endpoint asked us to wait, in seconds; None where it said nothing.
+    """
+
+    def __init__(
+        self, message: str, kind: str = "error", retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message, kind, retry_after_s)
+        self.kind = kind
+        self.retry_after_s = retry_after_s
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class RejectedRequestError(ModelError):
+    """The endpoint rejects this request for good (400): final for its row."""
+
+
+class RefusedError(ModelError):
+    """The model declined to answer."""
+
+
+class UnreadableReplyError(ModelError):
+    """The reply holds no item that can be read."""
+
+
+class EndpointError(ModelError):
+    """The endpoint cannot serve this job: wrong key, model, address, or no quota left."""
+
+
+class StoppedError(ModelError):
+    """The worker was told to stop before this call was made."""
+
+
+class PlanError(MemoryPipeError):
+    """A plan or a run record cannot be used as asked."""
+
+
+class TableError(MemoryPipeError):
+    """The memory table cannot do what was asked."""
+
+
+class TableNotFoundError(TableError):
+    """There is no memory table at this place."""
+
+
+class TableVersionError(TableError):
+    """The table was written by a newer version of the library."""
+
+
+class RunConflictError(TableError):
+    """This run id is already in the table, with other actions."""
+
+
+class ConflictError(TableError):
+    """Memories that the actions were decided against have changed since.
+
+    Attributes:
+        memory_ids: The memories that changed, sorted.
+    """
+
+    def __init__(self, message: str, memory_ids: Sequence[str] = ()) -> None:
+        super().__init__(message, tuple(memory_ids))
+        self.memory_ids = tuple(memory_ids)
+
+    def __str__(self) -> str:
+        return str(self.args[0])

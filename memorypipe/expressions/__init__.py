@@ -1,0 +1,1 @@
+"""Expressions for Ray Data columns."""

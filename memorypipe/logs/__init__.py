@@ -1,0 +1,1 @@
+"""Readers of conversation logs, and windows over them."""

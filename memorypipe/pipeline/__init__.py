@@ -1,0 +1,1 @@
+"""Plans: from conversations to committed memories."""

@@ -1,0 +1,1 @@
+"""Instructions, format rules and examples, each from one source."""

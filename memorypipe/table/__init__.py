@@ -1,0 +1,1 @@
+"""The memory table: rows, atomic commits, history."""
