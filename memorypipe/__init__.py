@@ -1,1 +1,59 @@
-"""Turn conversation logs into a clean, trustworthy memory table for AI agents."""
+"""Turn conversation logs into a clean, trustworthy memory table for AI agents.
+
+Public names are loaded on first use: the command line and the readers of a table need no Ray.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memorypipe.expressions.apply_actions import ApplyActions
+    from memorypipe.expressions.build_action import MemoryBuildAction
+    from memorypipe.expressions.extract import MemoryExtract
+    from memorypipe.expressions.lookup import LookupExisting
+    from memorypipe.logs.read import ConversationLog, read_conversations
+    from memorypipe.pipeline.pipeline import MemoryPipeline
+    from memorypipe.pipeline.plan import Plan
+    from memorypipe.pipeline.summary import RunSummary
+    from memorypipe.prompts.decide import BUILD_ACTION_HINT
+    from memorypipe.prompts.extract import EXTRACT_HINT
+    from memorypipe.rank import Lookup
+    from memorypipe.table.table import MemoryTable
+
+__all__ = [
+    "BUILD_ACTION_HINT",
+    "EXTRACT_HINT",
+    "ApplyActions",
+    "ConversationLog",
+    "Lookup",
+    "LookupExisting",
+    "MemoryBuildAction",
+    "MemoryExtract",
+    "MemoryPipeline",
+    "MemoryTable",
+    "Plan",
+    "RunSummary",
+    "read_conversations",
+]
+
+_HOMES = {
+    "BUILD_ACTION_HINT": "prompts.decide",
+    "EXTRACT_HINT": "prompts.extract",
+    "ApplyActions": "expressions.apply_actions",
+    "ConversationLog": "logs.read",
+    "Lookup": "rank",
+    "LookupExisting": "expressions.lookup",
+    "MemoryBuildAction": "expressions.build_action",
+    "MemoryExtract": "expressions.extract",
+    "MemoryPipeline": "pipeline.pipeline",
+    "MemoryTable": "table.table",
+    "Plan": "pipeline.plan",
+    "RunSummary": "pipeline.summary",
+    "read_conversations": "logs.read",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

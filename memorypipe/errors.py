@@ -86,7 +86,15 @@ class RetryableModelError(ModelError):
 
 
 class RejectedRequestError(ModelError):
-    """The endpoint rejects this request for good (400): final for its row."""
+    """The endpoint rejects this request for good (400): final for its row.
+
+    Attributes:
+        rejects_schema: True where it is the `response_format` that the endpoint does not take.
+    """
+
+    def __init__(self, message: str, *, rejects_schema: bool = False) -> None:
+        super().__init__(message)
+        self.rejects_schema = rejects_schema
 
 
 class RefusedError(ModelError):
@@ -98,7 +106,15 @@ class UnreadableReplyError(ModelError):
 
 
 class EndpointError(ModelError):
-    """The endpoint cannot serve this job: wrong key, model, address, or no quota left."""
+    """The endpoint cannot serve this job: wrong key, model, address, or no quota left.
+
+    Attributes:
+        status: The HTTP status that told so; None where it was something else.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class StoppedError(ModelError):

@@ -82,6 +82,7 @@ FACTS = pa.schema(
     [
         *(f for f in WINDOWS if f.name not in {"messages", "context"}),
         _required("message_ids", pa.list_(pa.string())),  # of the messages that it pays for
+        _required("message_times", pa.list_(TIME)),  # when each of them was said; null items too
         pa.field("facts_json", pa.string()),  # null: the extraction failed
         _required("status", pa.string()),
         pa.field("error", pa.string()),

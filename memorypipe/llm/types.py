@@ -121,6 +121,10 @@ class Model(Protocol):
         """Answer one request, or raise a `ModelError`."""
         ...
 
+    async def refresh_key(self) -> None:
+        """Read the key again, where there is one."""
+        ...
+
     async def close(self) -> None:
         """Release sockets and the like; called once, on the loop that `complete` ran on."""
         ...

@@ -1,0 +1,128 @@
+"""The commands and their names; what they do is imported when they are called."""
+
+import importlib
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+
+from memorypipe.cli.options import (
+    DEFAULT_TABLE,
+    ApplyOptions,
+    HistoryOptions,
+    JsonOption,
+    RunOptions,
+    RunsOptions,
+    RunsShowOptions,
+    ShowOptions,
+    TableOption,
+    as_command,
+)
+from memorypipe.errors import InvalidArgumentError
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="memorypipe",
+    help="Turn conversation logs into a memory table for AI agents.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+_runs = typer.Typer(help="What ran, and what stayed open.")
+
+
+def _lazy(module: str, name: str, help_text: str) -> Callable[[Any], int]:
+    """Give a function that imports the one that does the work when it is called.
+
+    Ray, Arrow and Lance take seconds to import: neither the help nor another command waits.
+    """
+
+    def run(options: Any) -> int:
+        work: Callable[[Any], int] = getattr(importlib.import_module(module), name)
+        return work(options)
+
+    run.__doc__ = help_text
+    return run
+
+
+def _add(
+    group: typer.Typer, name: str, options: type[Any], where: tuple[str, str], help_text: str
+) -> None:
+    group.command(name, help=help_text)(as_command(_lazy(*where, help_text), options))
+
+
+_RUN = "memorypipe.cli.run_commands"
+_TABLE = "memorypipe.cli.table_commands"
+_RUNS = "memorypipe.cli.runs_commands"
+
+_add(
+    app,
+    "backfill",
+    RunOptions,
+    (_RUN, "backfill"),
+    "Take the memories out of conversation LOGS and commit them: plan and apply in one.",
+)
+_add(
+    app,
+    "plan",
+    RunOptions,
+    (_RUN, "plan"),
+    "Show what a backfill of LOGS would change, and keep it for apply. Commits nothing.",
+)
+_add(app, "apply", ApplyOptions, (_RUN, "apply"), "Commit a run that was planned.")
+_add(app, "show", ShowOptions, (_TABLE, "show"), "Show the memories of a table, scope by scope.")
+_add(
+    app,
+    "history",
+    HistoryOptions,
+    (_TABLE, "history"),
+    "Show all revisions of one memory, oldest first: what happened, when and why.",
+)
+_add(
+    _runs,
+    "show",
+    RunsShowOptions,
+    (_RUNS, "show_run"),
+    "Show one run: its numbers, its changes, and the windows that stay open.",
+)
+app.add_typer(_runs, name="runs")
+
+
+def _print_version(is_wanted: bool) -> None:  # noqa: FBT001  # the signature of an option's callback
+    if is_wanted:
+        typer.echo(f"memorypipe {version('memorypipe')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Turn conversation logs into a memory table for AI agents."""
+
+
+@_runs.callback(invoke_without_command=True)
+def _list_runs(
+    context: typer.Context, *, table: TableOption = DEFAULT_TABLE, json: JsonOption = False
+) -> int:
+    """What ran, and what stayed open."""
+    command = context.invoked_subcommand
+    if command is None:
+        return _lazy(_RUNS, "list_runs", "")(RunsOptions(table=table, json=json))
+    for name in ("table", "json"):
+        if _is_given(context, name):
+            raise InvalidArgumentError(f"Put --{name} after `{command}`, not before it.")
+    return 0
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"

@@ -1,0 +1,61 @@
+"""The entry point: from the words of a command line to an exit code."""
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import typer
+from typer.main import get_command
+
+from memorypipe.cli.app import app
+from memorypipe.cli.exit_codes import ExitCode
+from memorypipe.cli.output import Output
+from memorypipe.cli.values import attach_local_model
+from memorypipe.errors import InvalidArgumentError, MemoryPipeError
+
+__all__ = ["main"]
+
+_NAME = "memorypipe"
+_DEBUG_VARIABLE = "MEMORYPIPE_DEBUG"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        argv: The words after the program's name; None takes those of the process.
+
+    Returns:
+        The exit code, one of `ExitCode`.
+    """
+    words = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    command = get_command(app)
+    try:
+        code = command.main(attach_local_model(words), prog_name=_NAME, standalone_mode=False)
+        return int(code or ExitCode.DONE)
+    except Exception as error:  # noqa: BLE001  # the one boundary: nothing gets past it but Ctrl-C
+        return _fail(error, Output(as_json="--json" in words))
+
+
+def _fail(error: Exception, output: Output) -> int:
+    """Tell of an error on one line, and say how the command ends."""
+    if os.environ.get(_DEBUG_VARIABLE) == "1":
+        traceback.print_exception(error)
+    if isinstance(error, typer.TyperException):
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context else _NAME
+        message = error.format_message()
+        stop = "" if message.endswith((".", "?")) else "."
+        output.fail(f"{message}{stop} Try '{path} --help'.")
+        return ExitCode.USAGE
+    if isinstance(error, InvalidArgumentError):
+        output.fail(str(error))
+        return ExitCode.USAGE
+    if isinstance(error, MemoryPipeError):
+        output.fail(str(error))
+    else:
+        output.fail(
+            f"{type(error).__name__}: {error} (unexpected; {_DEBUG_VARIABLE}=1 shows where)"
+        )
+    return ExitCode.ERROR

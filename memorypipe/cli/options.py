@@ -1,0 +1,308 @@
+"""The options of the commands: each class is at once the declaration and the values."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from typing import Annotated, Any, Literal, TypeVar
+
+import typer
+
+__all__ = [
+    "DEFAULT_TABLE",
+    "ApplyOptions",
+    "HistoryOptions",
+    "JsonOption",
+    "RunOptions",
+    "RunsOptions",
+    "RunsShowOptions",
+    "ShowOptions",
+    "TableOption",
+    "as_command",
+]
+
+DEFAULT_TABLE = "./memories"
+
+OptionsT = TypeVar("OptionsT")
+
+TableOption = Annotated[
+    str,
+    typer.Option(
+        "--table", metavar="URI", envvar="MEMORYPIPE_TABLE", help="Where the memory table is."
+    ),
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")
+]
+_MaxRejected = Annotated[
+    str,
+    typer.Option(
+        metavar="N|SHARE",
+        help="Unreadable log lines that still end with exit code 0: a count, or 0.01, or 1%.",
+        rich_help_panel="Outcome",
+    ),
+]
+_MaxFailed = Annotated[
+    str,
+    typer.Option(
+        metavar="N|SHARE",
+        help="Windows left open that still end with exit code 0.",
+        rich_help_panel="Outcome",
+    ),
+]
+
+
+def _model(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="Model (choose one)", **settings)
+
+
+def _log(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="Log", **settings)
+
+
+def _limit(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="Limits of the whole run", **settings)
+
+
+def _memory(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="Memories", **settings)
+
+
+def _run(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="Run", **settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Options of `backfill` and `plan`; the help of each says what it means."""
+
+    logs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LOGS", help="Files, folders or patterns: JSON lines or JSON, gzip or not."
+        ),
+    ]
+    table: TableOption = DEFAULT_TABLE
+    json: JsonOption = False
+
+    model: Annotated[
+        str | None, _model("--model", metavar="NAME", help="Model at the endpoint.")
+    ] = None
+    base_url: Annotated[
+        str | None,
+        _model("--base-url", metavar="URL", help="OpenAI-compatible endpoint, usually …/v1."),
+    ] = None
+    offline: Annotated[
+        bool, _model("--offline", help="Rules instead of a model: no key, no network.")
+    ] = False
+    local_model: Annotated[
+        str | None,
+        _model(
+            "--local-model",
+            metavar="[FILE.gguf]",
+            help="llama.cpp on this machine; without a file a small model (extra 'local').",
+        ),
+    ] = None
+    key_env: Annotated[
+        str | None,
+        _model(
+            "--key-env",
+            metavar="NAME",
+            help="Variable that holds the key. Without a key option only api.openai.com gets "
+            "one, OPENAI_API_KEY.",
+        ),
+    ] = None
+    key_file: Annotated[
+        str | None, _model("--key-file", metavar="FILE", help="File that holds the key.")
+    ] = None
+    key_command: Annotated[
+        str | None,
+        _model("--key-command", metavar="CMD", help="Command that prints the key (no shell)."),
+    ] = None
+    param: Annotated[
+        list[str] | None,
+        _model(
+            "--param",
+            metavar="NAME=JSON",
+            help="Argument of the chat-completions call, e.g. temperature=0. Repeatable.",
+        ),
+    ] = None
+
+    format: Annotated[
+        str, _log("--format", metavar="NAME", help="auto, openai, locomo or memorybank.")
+    ] = "auto"
+    scope: Annotated[
+        list[str] | None,
+        _log(
+            "--scope",
+            metavar="NAME=FIELD",
+            help="Whose memories: user_id=uid takes the log's field 'uid', user_id==u1 is the "
+            "constant 'u1'. Repeatable.",
+        ),
+    ] = None
+    keep: Annotated[
+        list[str] | None, _log("--keep", metavar="F1,F2", help="Fields of the log to carry along.")
+    ] = None
+    limit: Annotated[
+        int | None, _log("--limit", metavar="N", min=1, help="At most N conversations.")
+    ] = None
+
+    max_qps: Annotated[
+        float | None,
+        _limit("--max-qps", metavar="X", help="Requests started per second."),
+    ] = None
+    max_concurrency: Annotated[
+        int | None,
+        _limit("--max-concurrency", metavar="N", min=1, help="Requests in flight; 64 per worker."),
+    ] = None
+    max_tokens_per_minute: Annotated[
+        int | None,
+        _limit("--max-tokens-per-minute", metavar="N", min=1, help="Prompt and reply tokens."),
+    ] = None
+    max_retries: Annotated[
+        int, _limit("--max-retries", metavar="N", min=0, help="Further attempts per request.")
+    ] = 5
+    workers: Annotated[
+        int, _limit("--workers", metavar="N", min=1, help="Worker processes that share the limits.")
+    ] = 1
+
+    hint: Annotated[
+        str | None,
+        _memory("--hint", metavar="FILE", help="Your own instructions, after the default ones."),
+    ] = None
+    hint_mode: Annotated[
+        Literal["append", "replace"],
+        _memory("--hint-mode", help="replace: in place of the default ones for extraction."),
+    ] = "append"
+    lookup: Annotated[
+        Literal["auto", "all", "recent", "keyword"] | None,
+        _memory("--lookup", help="Which memories a decision sees (auto; offline: all)."),
+    ] = None
+    window_tokens: Annotated[
+        int, _memory("--window-tokens", metavar="N", min=1, help="Tokens of log per extraction.")
+    ] = 2000
+    facts_per_call: Annotated[
+        int, _memory("--facts-per-call", metavar="N", min=1, help="Facts decided per call.")
+    ] = 20
+    commit_fallback: Annotated[
+        bool,
+        _memory(
+            "--commit-fallback",
+            help="Commit the fallback action where a decision failed; else its window stays open.",
+        ),
+    ] = False
+    fallback_action: Annotated[
+        Literal["ADD", "NONE"], _memory("--fallback-action", help="What --commit-fallback commits.")
+    ] = "ADD"
+
+    journal: Annotated[
+        str | None,
+        _run("--journal", metavar="FOLDER", help="Journal of replies (beside the table)."),
+    ] = None
+    run_id: Annotated[
+        str | None, _run("--run-id", metavar="NAME", help="Names the run (derived from inputs).")
+    ] = None
+    ray_address: Annotated[
+        str | None,
+        _run(
+            "--ray-address",
+            metavar="ADDRESS",
+            envvar="RAY_ADDRESS",
+            help="A running Ray cluster; else Ray runs on this machine.",
+        ),
+    ] = None
+
+    max_rejected: _MaxRejected = "0"
+    max_failed: _MaxFailed = "0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApplyOptions:
+    """Options of `apply`."""
+
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Id of the planned run.")]
+    table: TableOption = DEFAULT_TABLE
+    json: JsonOption = False
+    max_rejected: _MaxRejected = "0"
+    max_failed: _MaxFailed = "0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowOptions:
+    """Options of `show`."""
+
+    table: TableOption = DEFAULT_TABLE
+    json: JsonOption = False
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE", help="Only this scope, e.g. user_id=u1. Repeatable, all pairs."
+        ),
+    ] = None
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="STATES", help="Also show: history, deleted, invalid, expired (commas)."
+        ),
+    ] = None
+    limit: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="At most N memories (50 on a terminal, else all)."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryOptions:
+    """Options of `history`."""
+
+    memory_id: Annotated[str, typer.Argument(metavar="ID", help="Id of a memory, from `show`.")]
+    table: TableOption = DEFAULT_TABLE
+    json: JsonOption = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsOptions:
+    """Options of `runs list`."""
+
+    table: TableOption = DEFAULT_TABLE
+    json: JsonOption = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsShowOptions:
+    """Options of `runs show`."""
+
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Only the windows that stay open, with the reasons.")
+    ] = False
+    table: TableOption = DEFAULT_TABLE
+    json: JsonOption = False
+
+
+def as_command(run: Callable[[OptionsT], int], options: type[OptionsT]) -> Callable[..., int]:
+    """Make the function that the command line calls with one argument per option.
+
+    Args:
+        run: Does the work; gives the exit code.
+        options: A dataclass whose fields are annotated with their command-line options.
+    """
+
+    def command(**values: Any) -> int:
+        return run(options(**values))
+
+    declared = fields(options)  # type: ignore[arg-type]  # no bound says "a dataclass type"
+    signature = inspect.Signature(
+        [
+            inspect.Parameter(
+                each.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if each.default is MISSING else each.default,
+                annotation=each.type,
+            )
+            for each in declared
+        ]
+    )
+    command.__signature__ = signature  # type: ignore[attr-defined]  # what `inspect` looks for
+    command.__annotations__ = {each.name: each.type for each in declared}
+    command.__doc__ = run.__doc__
+    return command

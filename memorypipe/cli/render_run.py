@@ -1,0 +1,180 @@
+"""A run as text for people: the changes of a plan, the closing summary. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from rich.text import Text
+
+from memorypipe.cli.output import plain, shown_scope, shown_time
+from memorypipe.pipeline.summary import RunSummary
+
+__all__ = ["change_lines", "choose_changes", "count_line", "open_window_lines", "summary_lines"]
+
+_MARKS = {"ADD": ("+", "green"), "UPDATE": ("~", "yellow"), "DELETE": ("-", "red")}
+_STATUS_STYLES = {"done": "bold green", "planned": "bold cyan", "failed": "bold red"}
+_SHOWN_REASONS = 5
+
+
+def choose_changes(actions: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, Any]]:
+    """Choose changes to show, some of each kind where there are too many, in their order.
+
+    Args:
+        actions: Rows of `memorypipe.schema.ACTIONS`; NONE is left out.
+        limit: At most this many.
+    """
+    by_event: dict[str, list[int]] = {event: [] for event in ("DELETE", "UPDATE", "ADD")}
+    for place, action in enumerate(actions):
+        if action["event"] in by_event:
+            by_event[action["event"]].append(place)
+    chosen: list[int] = []
+    for kinds_left, places in zip((3, 2, 1), by_event.values(), strict=True):
+        others = sum(len(p) for p in by_event.values()) - len(chosen) - len(places)
+        room = limit - len(chosen)
+        chosen += places[: max(room // kinds_left, room - others)]
+        by_event = {event: p for event, p in by_event.items() if p is not places}
+    return [actions[place] for place in sorted(chosen)]
+
+
+def change_lines(actions: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
+    """Show changes, those of one scope together.
+
+    Args:
+        actions: Rows of `memorypipe.schema.ACTIONS`, sorted by scope.
+    """
+    for _, group in groupby(actions, key=lambda action: action["scope_key"]):
+        rows = list(group)
+        yield Text(f"  {shown_scope(rows[0]['scope'])}", style="bold")
+        for row in rows:
+            yield _change(row)
+
+
+def _change(action: Mapping[str, Any]) -> Text:
+    mark, style = _MARKS[action["event"]]
+    old = plain(action["old_memory"] or "")
+    line = Text("    ").append(f"{mark} ", style=style)
+    if action["event"] == "DELETE":
+        line.append(old or plain(action["text"]), style="strike")
+    elif action["event"] == "UPDATE":
+        line.append(old, style="dim").append(" → ").append(plain(action["text"]))
+    else:
+        line.append(plain(action["text"]))
+    said = shown_time(action["event_time"])
+    return line.append(f"  {said}", style="dim") if said else line
+
+
+def count_line(summary: RunSummary) -> Text:
+    """Show how many memories a run adds, updates and deletes."""
+    changes = (("ADD", summary.added), ("UPDATE", summary.updated), ("DELETE", summary.deleted))
+    words = {"ADD": "added", "UPDATE": "updated", "DELETE": "deleted"}
+    line = Text("").append("  memories  ", style="dim")
+    for event, count in changes:
+        mark, style = _MARKS[event]
+        line.append(f"{mark} {count:,} {words[event]}", style=style if count else "dim")
+        line.append("   ")
+    return line.append(f"{summary.none:,} facts changed nothing", style="dim")
+
+
+def summary_lines(
+    summary: RunSummary,
+    changes: Sequence[Mapping[str, Any]],
+    *,
+    table: str,
+    next_steps: Sequence[tuple[str, str]],
+    open_reasons: Sequence[str] = (),
+) -> Iterator[Text]:
+    """Show what a run did.
+
+    Args:
+        summary: Its numbers.
+        changes: Changes to show, of all that there are.
+        table: Where the memories are.
+        next_steps: Commands to try, each with what it does.
+        open_reasons: Why windows stay open, one reason per window.
+    """
+    style = _STATUS_STYLES.get(summary.status, "bold yellow")
+    yield Text.assemble((summary.status, style), f"  {summary.run_id}")
+    yield _log_line(summary)
+    yield count_line(summary)
+    yield _call_line(summary)
+    yield Text.assemble(("  table     ", "dim"), table)
+    if changes:
+        yield Text("")
+        yield from change_lines(changes)
+        total = summary.added + summary.updated + summary.deleted
+        if total > len(changes):
+            yield Text(f"    … {total - len(changes):,} more", style="dim")
+    yield from _problem_lines(summary, open_reasons, table)
+    if next_steps:
+        yield Text("")
+        width = max(len(command) for command, _ in next_steps)
+        for command, what in next_steps:
+            yield Text.assemble("  ", (f"{command:<{width}}", "cyan"), (f"  {what}", "dim"))
+
+
+def _log_line(summary: RunSummary) -> Text:
+    parts = [
+        _count(summary.conversations, "conversation"),
+        _count(summary.windows, "new window") if summary.windows else "nothing new in it",
+        _count(summary.facts, "fact"),
+    ]
+    return Text.assemble(("  log       ", "dim"), " · ".join(parts))
+
+
+def _call_line(summary: RunSummary) -> Text:
+    tokens = f"{summary.tokens_in:,} + {summary.tokens_out:,} tokens"
+    parts = [
+        _count(summary.calls, "call"),
+        f"{summary.journal_hits:,} of them from the journal" if summary.journal_hits else "",
+        f"{summary.attempts:,} requests sent" if summary.attempts != summary.calls else "",
+        tokens,
+        f"cost {summary.cost:.4f}" if summary.cost is not None else "",
+        f"{summary.wall_s:.1f} s",
+        plain(summary.model),
+    ]
+    return Text.assemble(("  model     ", "dim"), " · ".join(part for part in parts if part))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def _problem_lines(summary: RunSummary, reasons: Sequence[str], table: str) -> Iterator[Text]:
+    folder = f"{table.rstrip('/')}/runs/{summary.run_id}"
+    if summary.windows_failed or summary.rejected_lines:
+        yield Text("")
+    if summary.windows_failed:
+        yield Text.assemble(
+            ("  ! ", "yellow"),
+            f"open for the next run: {_count(summary.windows_failed, 'window')}",
+        )
+        yield from _reason_lines(reasons)
+    if summary.rejected_lines:
+        yield Text.assemble(
+            ("  ! ", "yellow"),
+            f"could not be read: {_count(summary.rejected_lines, 'line')}, listed in ",
+            f"{folder}/rejects.jsonl",
+        )
+
+
+def _reason_lines(reasons: Sequence[str]) -> Iterator[Text]:
+    for reason, count in Counter(reasons).most_common(_SHOWN_REASONS):
+        yield Text(f"      {count:,} of them: {plain(reason)}")
+    hidden = len(set(reasons)) - _SHOWN_REASONS
+    if hidden > 0:
+        yield Text(f"      … {_count(hidden, 'other reason')}", style="dim")
+
+
+def open_window_lines(windows: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
+    """Show the windows that stay open, with the reason.
+
+    Args:
+        windows: Rows of `memorypipe.pipeline.run_folder.OPEN_WINDOWS`.
+    """
+    if not windows:
+        yield Text("  no window stays open", style="dim")
+    for window in windows:
+        named = f"  {plain(window['scope_key'])} {plain(window['conversation_id'])}"
+        yield Text.assemble((named, "bold"), (f"  {window['window_id']}", "dim"))
+        yield Text(f"      {plain(window['reason'])}")

@@ -1,0 +1,139 @@
+"""`backfill`, `plan` and `apply`: what runs, and how it ends."""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from memorypipe.cli.exit_codes import ExitCode, Threshold, exit_code
+from memorypipe.cli.model_choice import LocalModel
+from memorypipe.cli.options import ApplyOptions, RunOptions
+from memorypipe.cli.output import Output, WarningsTo
+from memorypipe.cli.preflight import check_endpoint, check_key, check_log, is_proxied
+from memorypipe.cli.prepare import Prepared, prepare
+from memorypipe.cli.progress import ProgressDisplay
+from memorypipe.cli.ray_session import ray_session
+from memorypipe.cli.run_report import report_run
+from memorypipe.errors import ConflictError
+from memorypipe.llm.offline import OFFLINE_MODEL
+
+if TYPE_CHECKING:  # they import Ray
+    from memorypipe.pipeline.pipeline import MemoryPipeline
+    from memorypipe.pipeline.plan import Plan
+    from memorypipe.pipeline.summary import RunSummary
+
+__all__ = ["apply", "backfill", "plan"]
+
+
+def backfill(options: RunOptions) -> int:
+    """Take the memories out of conversation LOGS and commit them: plan and apply in one."""
+    return _run(options, commits=True)
+
+
+def plan(options: RunOptions) -> int:
+    """Show what a backfill of LOGS would change, and keep it for `apply`; nothing is committed."""
+    return _run(options, commits=False)
+
+
+def apply(options: ApplyOptions) -> int:
+    """Commit a run that was planned."""
+    from memorypipe.pipeline.pipeline import MemoryPipeline  # noqa: PLC0415  # imports Ray
+    from memorypipe.pipeline.plan import Plan  # noqa: PLC0415  # imports Arrow
+
+    output = Output(as_json=options.json)
+    max_rejected = Threshold.parse("--max-rejected", options.max_rejected)
+    max_failed = Threshold.parse("--max-failed", options.max_failed)
+    planned = Plan(options.table, options.run)
+    # A commit asks no model, so it does not matter which one this pipeline has.
+    summary, conflict = _commit(MemoryPipeline.offline(options.table), planned)
+    report_run(output, planned, summary, conflict=conflict)
+    return exit_code(summary, max_rejected=max_rejected, max_failed=max_failed)
+
+
+def _run(options: RunOptions, *, commits: bool) -> int:
+    output = Output(as_json=options.json)
+    prepared = prepare(options, offline_model=OFFLINE_MODEL)
+    check_log(options.logs, options.format)
+    if options.ray_address is None:  # else the workers have another environment and network
+        check_key(prepared.spec, os.environ)
+        if not isinstance(prepared.choice, LocalModel) and not is_proxied(prepared.spec.base_url):
+            check_endpoint(prepared.spec)
+    try:
+        with _pipeline(options, prepared, output) as pipeline:
+            planned = pipeline.plan(_read(options, prepared), run_id=options.run_id)
+            summary, conflict = planned.summary(), None
+            if commits:
+                summary, conflict = _commit(pipeline, planned)
+    except KeyboardInterrupt:
+        return _interrupted(output)
+    report_run(output, planned, summary, conflict=conflict)
+    return exit_code(summary, max_rejected=prepared.max_rejected, max_failed=prepared.max_failed)
+
+
+@contextmanager
+def _pipeline(
+    options: RunOptions, prepared: Prepared, output: Output
+) -> Iterator["MemoryPipeline"]:
+    """Have a pipeline with all that it needs running: local model, Ray, progress."""
+    with ExitStack() as stack:
+        stack.enter_context(WarningsTo(output))
+        display = stack.enter_context(ProgressDisplay(output.err))
+        if isinstance(prepared.choice, LocalModel):
+            display.say("Loading the local model")
+            prepared = _with_local_server(stack, prepared, prepared.choice)
+        display.say("Starting Ray")
+        stack.enter_context(ray_session(options.ray_address))
+        yield _make_pipeline(options.table, prepared, display)
+
+
+def _with_local_server(stack: ExitStack, prepared: Prepared, choice: LocalModel) -> Prepared:
+    from memorypipe.llm.local import LocalServer  # noqa: PLC0415  # needs an extra
+
+    server = stack.enter_context(LocalServer(choice.path))
+    return prepared.at(base_url=server.base_url, model=server.model)
+
+
+def _make_pipeline(table: str, prepared: Prepared, display: ProgressDisplay) -> "MemoryPipeline":
+    from memorypipe.expressions.build_action import MemoryBuildAction  # noqa: PLC0415  # imports Ray
+    from memorypipe.expressions.extract import MemoryExtract  # noqa: PLC0415  # as above
+    from memorypipe.pipeline.pipeline import MemoryPipeline  # noqa: PLC0415  # as above
+
+    arguments = prepared.model_arguments()
+    extract = MemoryExtract(**arguments, **prepared.extract_hint)
+    decide = MemoryBuildAction(
+        **arguments, **prepared.decide_hint, fallback_action=prepared.fallback_action
+    )
+    return MemoryPipeline(
+        table=table,
+        extract=extract.options(num_workers=prepared.workers),
+        decide=decide.options(num_workers=prepared.workers),
+        on_progress=display,
+        **prepared.settings,
+    )
+
+
+def _read(options: RunOptions, prepared: Prepared) -> Any:
+    from memorypipe.logs.read import read_conversations  # noqa: PLC0415  # imports Ray
+
+    return read_conversations(options.logs, **prepared.reading)
+
+
+def _commit(
+    pipeline: "MemoryPipeline", planned: "Plan"
+) -> tuple["RunSummary", ConflictError | None]:
+    try:
+        return pipeline.apply(planned), None
+    except ConflictError as error:
+        return replace(planned.summary(), status="held"), error
+
+
+def _interrupted(output: Output) -> int:
+    message = (
+        "Interrupted. Nothing was committed; what was answered is in the journal, and the same "
+        "command goes on from there."
+    )
+    output.note(message)
+    if output.as_json:
+        output.result({"status": "stopped", "error": message}, ())
+    return ExitCode.INTERRUPTED

@@ -1,0 +1,80 @@
+"""`show` and `history`: look into a memory table."""
+
+from typing import Any
+
+from memorypipe.cli.exit_codes import ExitCode
+from memorypipe.cli.options import HistoryOptions, ShowOptions
+from memorypipe.cli.output import Output, shown_scope
+from memorypipe.cli.render_table import (
+    MEMORY_COLUMNS,
+    history_lines,
+    memory_lines,
+    memory_value,
+)
+from memorypipe.cli.values import parse_names, parse_scope
+from memorypipe.errors import TableError, TableNotFoundError
+from memorypipe.table.table import MemoryTable
+
+__all__ = ["history", "open_table", "show"]
+
+_TERMINAL_LIMIT = 50
+_NAMED_SCOPES = 5
+
+
+def open_table(uri: str) -> MemoryTable:
+    """Open a table that is there.
+
+    Raises:
+        TableNotFoundError: If there is none.
+    """
+    if not MemoryTable.exists(uri):
+        raise TableNotFoundError(
+            f"There is no memory table at {uri!r}; pass --table, or make one with "
+            "`memorypipe backfill`."
+        )
+    return MemoryTable.open(uri, create=False)
+
+
+def show(options: ShowOptions) -> int:
+    """Show the memories of a table, those of one scope together."""
+    output = Output(as_json=options.json)
+    scope = parse_scope(options.scope or [])
+    states = parse_names("--include", options.include or [])
+    table = open_table(options.table)
+    rows = table.to_arrow(scope, list(MEMORY_COLUMNS), include={"live", *states})
+    if scope is not None and not rows.num_rows:
+        output.note(_no_such_scope(table, scope))
+    limit = options.limit or (_TERMINAL_LIMIT if output.is_terminal else None)
+    shown = rows.slice(0, limit).to_pylist()
+    value = {"memories": [memory_value(row) for row in shown], "total": rows.num_rows}
+    output.result(value, memory_lines(shown, total=rows.num_rows))
+    return ExitCode.DONE
+
+
+def _no_such_scope(table: MemoryTable, scope: dict[str, str]) -> str:
+    """Say that a scope has no memories, and which ones have."""
+    scopes = table.to_arrow(columns=["scope", "scope_key"]).to_pylist()
+    known = {row["scope_key"]: shown_scope(row["scope"]) for row in scopes}
+    named = ", ".join(list(known.values())[:_NAMED_SCOPES]) or "none"
+    more = ", …" if len(known) > _NAMED_SCOPES else ""
+    return (
+        f"No memories in the scope {shown_scope(scope)}; scopes are matched whole: {named}{more}."
+    )
+
+
+def history(options: HistoryOptions) -> int:
+    """Show all revisions of one memory, oldest first: what happened, when, why."""
+    output = Output(as_json=options.json)
+    table = open_table(options.table)
+    revisions: list[dict[str, Any]] = table.history(options.memory_id).to_pylist()
+    if not revisions:
+        raise TableError(
+            f"There is no memory {options.memory_id!r} in the table {options.table!r}; "
+            "`memorypipe show` lists the ids."
+        )
+    value = {
+        "memory_id": options.memory_id,
+        "revisions": [memory_value(row) for row in revisions],
+    }
+    output.result(value, history_lines(revisions))
+    return ExitCode.DONE

@@ -1,0 +1,128 @@
+"""The words of a command line as values. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from memorypipe.errors import InvalidArgumentError
+
+__all__ = [
+    "attach_local_model",
+    "parse_names",
+    "parse_params",
+    "parse_scope",
+    "parse_scope_columns",
+]
+
+_LOCAL_MODEL = "--local-model"
+_MODEL_SUFFIX = ".gguf"
+
+
+def attach_local_model(argv: Sequence[str]) -> list[str]:
+    """Tie the optional value of ``--local-model`` to it.
+
+    The word after it is its value only where it ends in ``.gguf``; else it is a log.
+
+    Example:
+        >>> attach_local_model(["backfill", "--local-model", "m.gguf", "log.jsonl"])
+        ['backfill', '--local-model=m.gguf', 'log.jsonl']
+        >>> attach_local_model(["backfill", "--local-model", "log.jsonl"])
+        ['backfill', '--local-model=', 'log.jsonl']
+    """
+    words: list[str] = []
+    rest = list(argv)
+    while rest and rest[0] != "--":
+        word = rest.pop(0)
+        if word == _LOCAL_MODEL:
+            is_value = bool(rest) and rest[0].lower().endswith(_MODEL_SUFFIX)
+            word += "=" + (rest.pop(0) if is_value else "")
+        words.append(word)
+    return words + rest
+
+
+def parse_scope(pairs: Sequence[str]) -> dict[str, str] | None:
+    """Read the scope whose memories are wanted; None where no pair is given.
+
+    Raises:
+        InvalidArgumentError: For a word that is no pair, or a name given twice.
+
+    Example:
+        >>> parse_scope(["user_id=u1", "agent_id=a=b"])
+        {'user_id': 'u1', 'agent_id': 'a=b'}
+    """
+    return _pairs("--scope", pairs, "user_id=u1") or None
+
+
+def parse_scope_columns(pairs: Sequence[str]) -> dict[str, str] | None:
+    """Read which field of a log gives which part of the scope; None where no pair is given.
+
+    A value that begins with ``=`` is a constant.
+
+    Raises:
+        InvalidArgumentError: As `parse_scope`.
+
+    Example:
+        >>> parse_scope_columns(["user_id=uid", "tenant==acme"])
+        {'user_id': 'uid', 'tenant': '=acme'}
+    """
+    example = "user_id=uid (the log's field uid) or user_id==u1 (the constant u1)"
+    return _pairs("--scope", pairs, example) or None
+
+
+def parse_params(pairs: Sequence[str]) -> dict[str, Any]:
+    """Read arguments of the chat-completions call, each value as JSON.
+
+    Raises:
+        InvalidArgumentError: As `parse_scope`, or for a value that is no JSON.
+
+    Example:
+        >>> parse_params(["temperature=0", 'stop=["END"]'])
+        {'temperature': 0, 'stop': ['END']}
+    """
+    texts = _pairs("--param", pairs, "temperature=0 or 'stop=[\"END\"]'")
+    return {name: _json(name, text) for name, text in texts.items()}
+
+
+def parse_names(option: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Read names that are separated by commas, or given one option each.
+
+    Raises:
+        InvalidArgumentError: For a blank name.
+
+    Example:
+        >>> parse_names("--keep", ["a,b", "c"])
+        ('a', 'b', 'c')
+    """
+    found = [name.strip() for word in names for name in word.split(",")]
+    if "" in found:
+        raise InvalidArgumentError(
+            f"{option} must be names separated by commas, got {list(names)!r}."
+        )
+    return tuple(found)
+
+
+def _pairs(option: str, pairs: Sequence[str], example: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, mark, value = pair.partition("=")
+        if not (name.strip() and mark and value.strip()):
+            # Only the name: a value may be a secret.
+            raise InvalidArgumentError(
+                f"{option} must look like NAME=VALUE, for example {example}, got {name!r} "
+                f"{'without a value' if name.strip() else 'without a name'}."
+            )
+        if name in found:
+            raise InvalidArgumentError(f"{option} gives {name!r} twice; give it once.")
+        found[name] = value
+    return found
+
+
+def _json(name: str, text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise InvalidArgumentError(
+            f"--param {name}=… must have a JSON value: a number, true, false, null, or a quoted "
+            f"string such as '{name}=\"low\"'."
+        ) from None

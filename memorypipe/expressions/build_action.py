@@ -1,0 +1,248 @@
+"""`MemoryBuildAction`: what each new fact does to the memories that exist."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import pyarrow as pa
+from ray.data.expressions import Expr
+
+from memorypipe.cells.actions import (
+    Resolved,
+    encode_actions,
+    fallback_actions,
+    resolve_actions,
+)
+from memorypipe.cells.facts import parse_facts
+from memorypipe.cells.memories import parse_existing
+from memorypipe.errors import InvalidArgumentError
+from memorypipe.expressions.llm_base import LLMExpression
+from memorypipe.expressions.results import CellResult
+from memorypipe.llm.reply import ReadActions, read_actions
+from memorypipe.llm.stage import Outcome, Reading
+from memorypipe.llm.types import ChatMessage, DecideTask, Existing, Fact, Reply, Request
+from memorypipe.prompts.decide import (
+    DECIDE_RESPONSE_FORMAT,
+    decide_messages,
+    decide_prompt_hash,
+)
+from memorypipe.prompts.retry import retry_messages
+from memorypipe.prompts.split import split_facts
+
+__all__ = ["DecideStage", "DecideWork", "MemoryBuildAction"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecideWork:
+    """The facts and memories of one decision.
+
+    Attributes:
+        facts: The new facts.
+        existing: The memories, as the cell has them.
+    """
+
+    facts: Sequence[Fact]
+    existing: Sequence[Mapping[str, Any]]
+
+
+class DecideStage:
+    """Asks for one action per fact.
+
+    Args:
+        hint: Instructions of the caller; None for the default ones.
+        hint_mode: ``"replace"`` or ``"append"``.
+    """
+
+    def __init__(self, *, hint: str | None = None, hint_mode: str = "replace") -> None:
+        self._hint = hint
+        self._hint_mode = hint_mode
+        self.prompt_hash = decide_prompt_hash(hint=hint, hint_mode=hint_mode)
+
+    def request(self, task: DecideWork) -> Request:
+        """Build the request of some facts against some memories."""
+        existing = [_shown(memory) for memory in task.existing]
+        messages = decide_messages(task.facts, existing, hint=self._hint, hint_mode=self._hint_mode)
+        return Request(
+            messages=messages,
+            params={"response_format": DECIDE_RESPONSE_FORMAT},
+            task=DecideTask(facts=task.facts, existing=existing),
+        )
+
+    def read(self, task: DecideWork, reply: Reply) -> Reading[ReadActions]:
+        """Read the actions as said; what they mean is judged over the whole row."""
+        read = read_actions(reply.content, finish_reason=reply.finish_reason, refusal=reply.refusal)
+        status, error = read.status, read.error
+        if status == "empty":
+            # Every fact needs an action: none at all is no answer.
+            status, error = "parse_error", f"there is no action for any of {len(task.facts)} facts"
+        return Reading(
+            value=read if status in {"ok", "truncated"} else None,
+            status=status,
+            error=error,
+            dropped_items=read.dropped_items,
+            repaired=read.repaired,
+        )
+
+    def correct(
+        self, messages: Sequence[ChatMessage], reply: Reply, error: str
+    ) -> list[ChatMessage]:
+        """Ask again, the model being told what was wrong."""
+        return retry_messages(messages, reply.content, error)
+
+    def split(self, task: DecideWork) -> tuple[DecideWork, DecideWork] | None:
+        """Cut the facts in two; both halves see all memories."""
+        halves = split_facts(task.facts)
+        if halves is None:
+            return None
+        first, second = (replace(task, facts=facts) for facts in halves)
+        return first, second
+
+    def merge(
+        self, task: DecideWork, first: ReadActions | None, second: ReadActions | None
+    ) -> ReadActions:
+        """Join the actions of the two halves under the fact numbers of the whole."""
+        halves = split_facts(task.facts) or (task.facts, ())
+        items = (*_numbered(first, 0), *_numbered(second, len(halves[0])))
+        complete = all(half is not None and half.complete for half in (first, second))
+        return ReadActions(
+            items=items,
+            dropped_items=sum(half.dropped_items for half in (first, second) if half),
+            repaired=sum(half.repaired for half in (first, second) if half),
+            complete=complete,
+            status="ok" if complete else "truncated",
+            error=None if complete else "a part of the facts got no whole reply",
+        )
+
+
+def _shown(memory: Mapping[str, Any]) -> Existing:
+    """Give what the prompt shows of a memory."""
+    return Existing(
+        id=memory["id"],
+        text=memory["text"],
+        context=memory.get("context"),
+        event_time=memory.get("event_time"),
+    )
+
+
+def _numbered(half: ReadActions | None, offset: int) -> list[dict[str, Any]]:
+    """Move the fact numbers of a half to where its facts stand in the whole."""
+    if half is None:
+        return []
+    by_order = all(item["fact"] is None for item in half.items)
+    return [
+        {**item, "fact": offset + (place if by_order else item["fact"])}
+        for place, item in enumerate(half.items)
+        if by_order or item["fact"] is not None
+    ]
+
+
+class MemoryBuildAction(LLMExpression[DecideWork, ReadActions]):
+    """Decide ADD, UPDATE, DELETE or NONE for each fact, one model call per row.
+
+    Keyword-only parameters; see `LLMExpression` for those of the model call.
+
+    Args:
+        fallback_action: ``"ADD"`` or ``"NONE"``: what a fact gets for which no valid action came.
+        **kwargs: As for `LLMExpression`; `hint` replaces the default instructions
+            `BUILD_ACTION_HINT`.
+
+    Raises:
+        InvalidArgumentError: At construction, for a parameter that cannot work.
+        InvalidCellError: For a cell that cannot be read, with its row (``on_invalid="raise"``).
+        EndpointError: Where the endpoint cannot serve the job (wrong key, model or address).
+
+    Example:
+        >>> decide = MemoryBuildAction(base_url="offline:", model="offline-rules")
+        >>> actions = decide(['["Likes tea"]'], ['[{"id": "m1", "text": "likes tea"}]'])
+        >>> '"event":"NONE"' in actions[0].as_py()
+        True
+    """
+
+    _parameters = ("facts", "existing")
+    _required = 2
+
+    def __init__(self, *, fallback_action: Literal["ADD", "NONE"] = "ADD", **kwargs: Any) -> None:
+        if fallback_action not in {"ADD", "NONE"}:
+            raise InvalidArgumentError(
+                f"fallback_action must be 'ADD' or 'NONE', got {fallback_action!r}."
+            )
+        self.fallback_action: Literal["ADD", "NONE"] = fallback_action
+        super().__init__(**kwargs)
+
+    def _make_stage(self) -> DecideStage:
+        return DecideStage(hint=self._hint, hint_mode=self._hint_mode)
+
+    @property
+    def prompt_hash(self) -> str:
+        """Hash of the instructions, the format rule and the schema."""
+        stage: Any = self.stage
+        return str(stage.prompt_hash)
+
+    def with_column(self, facts: Any, existing: Any) -> Expr:
+        """Give the Ray Data expression of the actions.
+
+        Args:
+            facts: Column of facts (string): what `MemoryExtract` gives, a JSON array of strings,
+                or one fact verbatim. Null (a failed extraction) gives null, without a call.
+            existing: Column of memories (string): JSON arrays of ``{"id", "text", "context"?}``;
+                null or "" means none.
+
+        Returns:
+            An expression of type string: ``{"actions": [{"event", "target_id", "text",
+            "old_memory", "rationale"}, …]}``, one action per fact, in order.
+        """
+        return self._with_column(facts, existing)
+
+    def with_status(self, facts: Any, existing: Any) -> Expr:
+        """Give the expression of a struct (`STATUS`) instead: the cell, and how it came about."""
+        return self._with_status(facts, existing)
+
+    def render(self, facts: Any, existing: Any) -> list[list[ChatMessage] | None]:
+        """Give the exact request messages per row, without a call; None where none is made."""
+        return self._render(facts, existing)
+
+    def __call__(self, facts: Any, existing: Any) -> pa.Array:
+        """Compute at once, in this process; columns as in `with_column`."""
+        return self._call(facts, existing)
+
+    def _prepare(self, row: tuple[Any, ...], number: int) -> DecideWork | CellResult:
+        facts_cell, existing_cell = row
+        facts = parse_facts(facts_cell, number)
+        if facts is None:
+            return CellResult(value=None, status="skipped")
+        existing = parse_existing(existing_cell, number)
+        if not facts:
+            return CellResult(
+                value=encode_actions((), ensure_ascii=self._ensure_ascii), status="empty"
+            )
+        return DecideWork(facts=facts, existing=existing)
+
+    def _finish(self, task: DecideWork, outcome: Outcome[ReadActions]) -> CellResult:
+        if outcome.value is None:
+            reason: str | None = outcome.error or outcome.status
+            actions = fallback_actions(
+                task.facts, fallback_action=self.fallback_action, reason=f"fallback: {reason}"
+            )
+            status, error = "fallback", reason
+        else:
+            resolved = resolve_actions(
+                task.facts,
+                task.existing,
+                outcome.value,
+                fallback_action=self.fallback_action,
+            )
+            actions = resolved.actions
+            status, error = _status(outcome, resolved)
+        return CellResult(
+            value=encode_actions(actions, ensure_ascii=self._ensure_ascii),
+            status=status,
+            error=error,
+        )
+
+
+def _status(outcome: Outcome[ReadActions], resolved: Resolved) -> tuple[str, str | None]:
+    """A row of which a fact fell back says so, whatever else is true of it."""
+    if not resolved.problems:
+        return outcome.status, outcome.error
+    reasons = "; ".join(f"fact {n}: {why}" for n, why in sorted(resolved.problems.items()))
+    return "fallback", reasons

@@ -1,0 +1,173 @@
+"""`MemoryExtract`: from a conversation to the durable facts that it holds."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from ray.data.expressions import Expr
+
+from memorypipe.cells.facts import encode_facts
+from memorypipe.cells.messages import BACKGROUND_ROLES, parse_messages
+from memorypipe.expressions.llm_base import LLMExpression
+from memorypipe.expressions.results import CellResult
+from memorypipe.llm.reply import read_facts
+from memorypipe.llm.stage import Outcome, Reading
+from memorypipe.llm.types import ChatMessage, ExtractTask, Reply, Request
+from memorypipe.prompts.extract import (
+    EXTRACT_RESPONSE_FORMAT,
+    extract_messages,
+    extract_prompt_hash,
+    is_prompt_example,
+    map_sources,
+)
+from memorypipe.prompts.retry import retry_messages
+from memorypipe.prompts.split import split_turns
+
+__all__ = ["ExtractStage", "MemoryExtract"]
+
+# One item of a facts cell: `text`, and where known `context`, `sources`, `event_time`, `topics`.
+FactItem = dict[str, Any]
+
+# Who is no user; anybody else is taken for one.
+_NOT_USERS = BACKGROUND_ROLES | {"assistant"}
+
+
+class ExtractStage:
+    """Asks for the facts of a transcript.
+
+    Args:
+        hint: Instructions of the caller; None for the default ones.
+        hint_mode: ``"replace"`` or ``"append"``.
+    """
+
+    def __init__(self, *, hint: str | None = None, hint_mode: str = "replace") -> None:
+        self._hint = hint
+        self._hint_mode = hint_mode
+        self.prompt_hash = extract_prompt_hash(hint=hint, hint_mode=hint_mode)
+
+    def request(self, task: ExtractTask) -> Request:
+        """Build the request of a transcript."""
+        messages = extract_messages(
+            task.turns, context=task.context, hint=self._hint, hint_mode=self._hint_mode
+        )
+        params = {"response_format": EXTRACT_RESPONSE_FORMAT}
+        return Request(messages=messages, params=params, task=task)
+
+    def read(self, task: ExtractTask, reply: Reply) -> Reading[tuple[FactItem, ...]]:
+        """Read the facts; source numbers become message ids, echoes of the prompt are dropped."""
+        read = read_facts(reply.content, finish_reason=reply.finish_reason, refusal=reply.refusal)
+        said = tuple(item for item in read.items if not is_prompt_example(item["text"]))
+        readable = read.status in {"ok", "empty", "truncated"}
+        return Reading(
+            value=tuple(map_sources(said, task.turns)) if readable else None,
+            status="empty" if read.status == "ok" and not said else read.status,
+            error=read.error,
+            dropped_items=read.dropped_items + len(read.items) - len(said),
+            repaired=read.repaired,
+        )
+
+    def correct(
+        self, messages: Sequence[ChatMessage], reply: Reply, error: str
+    ) -> list[ChatMessage]:
+        """Ask again, the model being told what was wrong."""
+        return retry_messages(messages, reply.content, error)
+
+    def split(self, task: ExtractTask) -> tuple[ExtractTask, ExtractTask] | None:
+        """Cut the transcript in two."""
+        halves = split_turns(task.turns)
+        if halves is None:
+            return None
+        first, second = (replace(task, turns=turns) for turns in halves)
+        return first, second
+
+    def merge(
+        self,
+        task: ExtractTask,  # noqa: ARG002  # facts of two halves need no context to be joined
+        first: tuple[FactItem, ...] | None,
+        second: tuple[FactItem, ...] | None,
+    ) -> tuple[FactItem, ...]:
+        """Join the facts of the two halves."""
+        return (*(first or ()), *(second or ()))
+
+
+class MemoryExtract(LLMExpression[ExtractTask, tuple[FactItem, ...]]):
+    """Extract durable facts from conversations, one model call per row.
+
+    Keyword-only parameters; see `LLMExpression` for those of the model call. `hint` (a string, or
+    a list that is joined by newlines) replaces the default instructions `EXTRACT_HINT`, or with
+    ``hint_mode="append"`` follows them; the rule of the output format always stands at the end.
+
+    Each row is seen alone: two rows of one user do not know of each other. Without `journal`
+    every execution of a dataset pays again.
+
+    Raises:
+        InvalidArgumentError: At construction, for a parameter that cannot work.
+        InvalidCellError: For a cell that cannot be read, with its row (``on_invalid="raise"``).
+        EndpointError: Where the endpoint cannot serve the job (wrong key, model or address).
+
+    Example:
+        >>> extract = MemoryExtract(base_url="offline:", model="offline-rules")
+        >>> extract(["[user]: I bought a Yamaha P-125 digital piano."])[0].as_py()
+        '{"memories":[{"text":"Bought a Yamaha P-125 digital piano"}]}'
+    """
+
+    _parameters = ("messages", "context")
+    _required = 1
+
+    def _make_stage(self) -> ExtractStage:
+        return ExtractStage(hint=self._hint, hint_mode=self._hint_mode)
+
+    @property
+    def prompt_hash(self) -> str:
+        """Hash of the instructions, the format rule and the schema."""
+        stage: Any = self.stage
+        return str(stage.prompt_hash)
+
+    def with_column(self, messages: Any, context: Any = None) -> Expr:
+        """Give the Ray Data expression of the facts.
+
+        Args:
+            messages: Column of transcripts (string ``[role]: text``), of JSON arrays of messages
+                (string), or of messages (``list<struct>`` with `role`, `content` and optional
+                `name`, `timestamp`, `id`). Null or blank: no facts, no call.
+            context: Column of free text (string); a line ``Date: …`` anchors relative dates.
+
+        Returns:
+            An expression of type string: ``{"memories": [{"text", "context"?, "sources"?,
+            "event_time"?, "topics"?}, …]}``. A failed call gives null, never "no facts".
+        """
+        return self._with_column(messages, context)
+
+    def with_status(self, messages: Any, context: Any = None) -> Expr:
+        """Give the expression of a struct (`STATUS`) instead: the cell, and how it came about."""
+        return self._with_status(messages, context)
+
+    def render(self, messages: Any, context: Any = None) -> list[list[ChatMessage] | None]:
+        """Give the exact request messages per row, without a call; None where none is made."""
+        return self._render(messages, context)
+
+    def __call__(self, messages: Any, context: Any = None) -> pa.Array:
+        """Compute at once, in this process; columns as in `with_column`."""
+        return self._call(messages, context)
+
+    def _prepare(self, row: tuple[Any, ...], number: int) -> ExtractTask | CellResult:
+        messages, context = row
+        turns = parse_messages(messages, number)
+        if not any(turn.role not in _NOT_USERS and not turn.background for turn in turns):
+            return CellResult(
+                value=encode_facts((), ensure_ascii=self._ensure_ascii), status="empty"
+            )
+        return ExtractTask(turns=turns, context=context)
+
+    def _finish(
+        self,
+        task: ExtractTask,  # noqa: ARG002  # the outcome says it all
+        outcome: Outcome[tuple[FactItem, ...]],
+    ) -> CellResult:
+        value = (
+            None
+            if outcome.value is None
+            else encode_facts(outcome.value, ensure_ascii=self._ensure_ascii)
+        )
+        return CellResult(value=value, status=outcome.status, error=outcome.error)

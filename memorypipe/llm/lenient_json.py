@@ -1,0 +1,297 @@
+"""Decode JSON as models write it: all that was said, what was cut marked, nothing made up.
+
+Strict JSON comes first. Where that fails, a reader that forgives trailing and missing commas,
+single quotes, unescaped quotes and backslashes, bare keys, comments, Python literals and
+missing brackets takes over. A container whose end is missing comes back as `CutObject` or
+`CutArray`, so that the caller can tell an item that is whole from one that is not; an array
+element that cannot be read becomes `UNREADABLE`, and its neighbours stand.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+__all__ = ["UNREADABLE", "CutArray", "CutObject", "Decoded", "decode_at"]
+
+# Deeper nesting is no reply to any of our prompts, and recursion has an end.
+_MAX_DEPTH = 32
+
+# A text with more unescaped quotes than this is a model going round in circles; without an end to
+# the search such a reply would take minutes.
+_MAX_BARE_QUOTES = 64
+
+
+class CutArray(list[Any]):
+    """An array whose end is missing; its last element may be cut too."""
+
+
+class CutObject(dict[str, Any]):
+    """An object whose end is missing; the pair in the works is left out."""
+
+
+class _Unreadable:
+    """The one value that stands for an array element that cannot be read."""
+
+    def __repr__(self) -> str:
+        return "UNREADABLE"
+
+
+UNREADABLE: Final = _Unreadable()
+
+
+class Decoded(NamedTuple):
+    """A JSON value and the position after it."""
+
+    value: Any
+    end: int
+
+
+class _CutError(Exception):
+    """The text ends inside a value."""
+
+
+class _SyntaxError(Exception):
+    """No JSON, however forgiving one is."""
+
+
+def _from_pairs(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        _put(result, key, value)
+    return result
+
+
+def _put(target: dict[str, Any], key: str, value: Any) -> None:
+    """Set a pair; two lists under one key are both meant."""
+    old = target.get(key)
+    if isinstance(old, list) and isinstance(value, list):
+        joined = [*old, *value]
+        target[key] = CutArray(joined) if isinstance(value, CutArray) else joined
+    else:
+        target[key] = value
+
+
+_STRICT = json.JSONDecoder(
+    strict=False,  # raw line breaks inside strings
+    parse_constant=lambda _: None,  # NaN and Infinity are no JSON values
+    object_pairs_hook=_from_pairs,
+)
+
+
+def decode_at(text: str, start: int, *, lenient: bool = True) -> Decoded | None:
+    r"""Decode the JSON value that begins at a position.
+
+    Args:
+        text: Any text.
+        start: Where a ``{`` or ``[`` stands.
+        lenient: Whether to forgive what is not quite JSON.
+
+    Returns:
+        The value and where it ends; None where there is none.
+
+    Example:
+        >>> decode_at(r'see {"a": ["C:\data",]} there', 4)
+        Decoded(value={'a': ['C:\\data']}, end=23)
+        >>> decode_at('[{"a": 1}, {"a": 2', 0)
+        Decoded(value=[{'a': 1}, {}], end=17)
+    """
+    try:
+        return Decoded(*_STRICT.raw_decode(text, start))
+    except (ValueError, RecursionError):
+        if not lenient:
+            return None
+    reader = _Reader(text, start)
+    try:
+        return Decoded(reader.value(0), reader.pos)
+    except (_CutError, _SyntaxError):
+        return None
+
+
+_SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_SEPARATORS = re.compile(r"(?:[\s,]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_BARE_KEY = re.compile(r"[^\W\d]\w*(?=\s*:)")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,299})(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])")
+_WORD = re.compile(r"-?[A-Za-z]+\b")
+_WORDS: dict[str, bool | None] = {
+    "true": True,
+    "True": True,
+    "false": False,
+    "False": False,
+    "null": None,
+    "None": None,
+    "undefined": None,
+    "NaN": None,
+    "Infinity": None,
+    "-Infinity": None,
+}
+_STOPS = {'"': re.compile(r'["\\]'), "'": re.compile(r"['\\]")}
+
+# A quote ends its string only where what follows could follow a string in JSON; any other quote
+# was not escaped and belongs to the text.
+_AFTER_STRING = re.compile(
+    r"""\s*(?:$|[}\]:])            # the end, a closing bracket, the colon after a key
+    |\s*,\s*(?:$|["'{\[\]}\d/-]|(?:true|false|null|True|False|None|NaN)\b|[^\W\d]\w*\s*:)
+    |[^\S\n]*\n\s*["'{\[]          # a comma is missing at the end of a line
+    |\s*["']\w+["']\s*:            # a comma is missing before a key
+    |\s+"(?=\S)                    # a comma is missing between strings
+    |\s+//                         # a comment
+    """,
+    re.VERBOSE,
+)
+
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPES = {
+    '"': '"',
+    "'": "'",
+    "\\": "\\",
+    "/": "/",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+}
+
+
+def _unescape(raw: str) -> str:
+    if "\\" not in raw:
+        return raw
+    # Through UTF-16 the two halves of an escaped emoji become one character again.
+    text = _ESCAPE.sub(_unescape_one, raw)
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def _unescape_one(match: re.Match[str]) -> str:
+    code = match[1]
+    if len(code) > 1:
+        return chr(int(code[1:], 16))
+    return _ESCAPES.get(code, match[0])  # an unknown escape is a backslash that was meant
+
+
+_UNIT = re.compile(r'"(?:\\.|[^"\\\n])*"|[{}\[\],]')
+
+
+class _Reader:
+    """A cursor over the text of one value."""
+
+    def __init__(self, text: str, pos: int) -> None:
+        self.text = text
+        self.pos = pos
+
+    def value(self, depth: int) -> Any:
+        char = self._next(_SPACE)
+        if not char:
+            raise _CutError
+        if depth > _MAX_DEPTH:
+            raise _CutError
+        if char == "{":
+            return self._object(depth + 1)
+        if char == "[":
+            return self._array(depth + 1)
+        return self._string() if char in _STOPS else self._scalar()
+
+    def _next(self, skipped: re.Pattern[str]) -> str:
+        """Skip, and look at the character there; "" at the end of the text."""
+        match = skipped.match(self.text, self.pos)
+        self.pos = match.end() if match else self.pos
+        return self.text[self.pos : self.pos + 1]
+
+    def _array(self, depth: int) -> list[Any]:
+        self.pos += 1
+        items: list[Any] = []
+        while char := self._next(_SEPARATORS):
+            # The bracket of a parent closes what was left open.
+            if char in "]}":
+                self.pos += char == "]"
+                return items
+            try:
+                items.append(self._element(depth))
+            except _CutError:
+                break
+            if isinstance(items[-1], CutArray | CutObject):
+                break
+        return CutArray(items)
+
+    def _element(self, depth: int) -> Any:
+        begin = self.pos
+        try:
+            return self.value(depth)
+        except _SyntaxError:
+            self.pos = begin
+            self._skip_element()
+            return UNREADABLE
+
+    def _skip_element(self) -> None:
+        """Go to the comma or bracket that ends the element at hand."""
+        depth = 0
+        for unit in _UNIT.finditer(self.text, self.pos):
+            if depth == 0 and unit[0] in ",]}":
+                self.pos = unit.start()
+                return
+            depth += (unit[0] in "{[") - (unit[0] in "}]")
+        raise _CutError
+
+    def _object(self, depth: int) -> dict[str, Any]:
+        self.pos += 1
+        pairs: dict[str, Any] = {}
+        while char := self._next(_SEPARATORS):
+            if char in "]}":
+                self.pos += char == "}"
+                return pairs
+            try:
+                key = self._key(char)
+                value = self.value(depth)
+            except _CutError:
+                break
+            _put(pairs, key, value)
+            if isinstance(value, CutArray | CutObject):
+                break
+        return CutObject(pairs)
+
+    def _key(self, char: str) -> str:
+        if char in _STOPS:
+            key = self._string()
+        elif match := _BARE_KEY.match(self.text, self.pos):
+            key, self.pos = match[0], match.end()
+        else:
+            raise _SyntaxError
+        colon = self._next(_SPACE)
+        if not colon:
+            raise _CutError
+        if colon != ":":
+            raise _SyntaxError
+        self.pos += 1
+        return key
+
+    def _string(self) -> str:
+        stop = _STOPS[self.text[self.pos]]
+        begin = at = self.pos + 1
+        bare_quotes = 0
+        while bare_quotes <= _MAX_BARE_QUOTES and (match := stop.search(self.text, at)):
+            at = match.end()
+            if match[0] == "\\":
+                at += 1
+            elif _AFTER_STRING.match(self.text, at):
+                self.pos = at
+                return _unescape(self.text[begin : match.start()])
+            else:
+                bare_quotes += 1
+        raise _CutError
+
+    def _scalar(self) -> float | bool | None:
+        match = _NUMBER.match(self.text, self.pos) or _WORD.match(self.text, self.pos)
+        if not match:
+            raise _SyntaxError
+        if match.end() == len(self.text):
+            raise _CutError  # more of it may have been cut
+        token = match[0]
+        if token.lstrip("-")[0].isdigit():
+            number: float = json.loads(token)
+        elif token in _WORDS:
+            self.pos = match.end()
+            return _WORDS[token]
+        else:
+            raise _SyntaxError
+        self.pos = match.end()
+        return number

@@ -1,0 +1,224 @@
+"""What a memory's text says, in a form in which two memories can be compared."""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from memorypipe.llm.offline_rules.attributes import Attribute, attributes_of
+from memorypipe.llm.offline_rules.lexicon import NUMBER_WORDS, OWN_THINGS, RELATIONS, words
+from memorypipe.text import normalise
+
+__all__ = ["Reading", "read"]
+
+_EARLIER = re.compile(r"\s*\(before: (?P<values>.*)\)\s*$", re.DOTALL)
+_TOKEN = re.compile(r"[^\W_]+(?:['\u2019.-][^\W_]+)*|[\u3040-\u30ff\u3400-\u9fff]")
+_CONTRACTED_NOT = re.compile(
+    r"\b(is|are|was|were|do|does|did|has|have|had|can|wo|would|could)n['\u2019]t\b"
+)
+_NEGATION = words("not never no nor neither without hardly cannot can't")
+_SMALL = words(
+    """
+    a an the user user's i my me mine their theirs they them his her our we us it its to of in
+    on at by for as and be is are am been being do does did really very so much also just now
+    currently actually truly quite still too that this these those who which there has have
+    """
+)
+
+
+def _by_member(classes: dict[str, str]) -> dict[str, str]:
+    return {member: name for name, members in classes.items() for member in members.split()}
+
+
+_NO_CONTENT = _SMALL | _NEGATION | {"longer"}
+_SYNONYMS = _by_member(
+    {
+        "like": "loves love enjoys enjoy adores likes fond loved like",
+        "hate": "hate hates dislike dislikes detests loathes",
+        "have": "owns owning possesses got",
+        "mother": "mum mom mommy",
+        "father": "dad daddy",
+        "child": "kid kids children",
+        "favourite": "favorite",
+        "color": "colour",
+        "film": "movies movie",
+        "live": "residing resides",
+        "bicycle": "bike",
+        "car": "car",
+        "job": "job",
+        "want": "wants",
+    }
+)
+_VERB_CLASSES = _by_member(
+    {
+        "like": "likes loves enjoys adores loved",
+        "hate": "hates dislikes detests loathes",
+        "prefer": "prefers",
+        "have": "has owns have hasn't haven't",
+        "be": "is are am isn't",
+        "was": "was were",
+        "live": "lives resides",
+        "work": "works",
+        "buy": "bought",
+        "get": "got",
+        "sell": "sold",
+        "do": "doesn't don't does do",
+        "can": "can can't cannot",
+        "will": "will won't",
+        "used": "used",
+        "did": "didn't did",
+        "want": "wants",
+    }
+)
+_PAST_IRREGULAR = words(
+    """
+    was were went bought sold got became began broke built chose came drew drove ate fell flew
+    gave grew had left lost made met ran read rode sang saw spent swam taught took won wrote
+    did used
+    """
+)
+_PLAIN_S = re.compile(r"[a-z]{2,}[^s]s$")
+_TIME_WORDS = words(
+    """
+    today yesterday recently lately last next week month year weekend night finally usually
+    often always never sometimes no longer now currently since
+    """
+)
+# An opposite has another of these, so no memory is looked for by one.
+_TASTES = frozenset({"like", "hate", "prefer"})
+_SUBJECT_WORDS = 5
+_SHORTEST_STEM = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """One memory's text, read.
+
+    Attributes:
+        normal: The normalised text.
+        subject: Who or what it is about: empty for the user, else content words such as
+            ``("daughter", "emma")``.
+        verb: The class of its main verb; empty where none was found.
+        words: Its content words, stemmed.
+        key: One telling word of them, to find it by; empty where it has no words.
+        ordered: The capitalised words and numbers among them, in order of appearance.
+        negated: Whether it denies something.
+        past: Whether its main verb is in the past.
+        attributes: The single-valued attributes that it states.
+        earlier: The values that an update noted as former ones.
+    """
+
+    normal: str
+    subject: frozenset[str]
+    verb: str
+    words: frozenset[str]
+    key: str
+    ordered: tuple[str, ...]
+    negated: bool
+    past: bool
+    attributes: tuple[Attribute, ...]
+    earlier: tuple[str, ...]
+
+
+def _stem(word: str) -> str:
+    """Undo the commonest endings; wrong stems are harmless as long as equal words stay equal."""
+    if word in NUMBER_WORDS:
+        return NUMBER_WORDS[word]
+    if word in _SYNONYMS:
+        return _SYNONYMS[word]
+    word = word.removesuffix("'s").removesuffix("\u2019s")
+    if word in _SYNONYMS:
+        return _SYNONYMS[word]
+    if word[-1:].isdigit() or len(word) < _SHORTEST_STEM:
+        return word
+    for ending, replacement in (
+        ("ies", "y"),
+        ("sses", "ss"),
+        ("ing", ""),
+        ("ed", ""),
+        ("es", ""),
+        ("s", ""),
+    ):
+        if (
+            word.endswith(ending)
+            and len(word) - len(ending) >= len("the")
+            and not word.endswith("ss")
+        ):
+            return (word[: -len(ending)] + replacement).rstrip("e")
+    return word.rstrip("e")
+
+
+def _main_verb(tokens: list[str]) -> int | None:
+    """The place of the main verb among the first words, None where there seems to be none."""
+    if tokens[:1] == ["i"]:
+        return next((place for place, token in enumerate(tokens) if token not in _SMALL), None)
+    for place, token in enumerate(tokens[: _SUBJECT_WORDS + 1]):
+        if token.endswith(("'s", "\u2019s")):
+            continue
+        if token in _VERB_CLASSES or _is_past(token):
+            return place
+        known = token in RELATIONS or token in OWN_THINGS or token in _SMALL
+        if not known and _PLAIN_S.match(token) and token not in _TIME_WORDS:
+            return place
+    return None
+
+
+def _meant_verb(tokens: list[str], verb: int | None) -> str:
+    """The verb that carries the meaning: "eat" of "does not eat", "has" of "no longer has"."""
+    if verb is None:
+        return ""
+    if tokens[verb] in {"do", "does"} and tokens[verb + 1 : verb + 2] == ["not"]:
+        return "".join(tokens[verb + 2 : verb + 3])
+    return tokens[verb]
+
+
+def _is_past(verb: str) -> bool:
+    return verb in _PAST_IRREGULAR or (verb.endswith("ed") and len(verb) > _SHORTEST_STEM)
+
+
+def _subject(tokens: list[str], verb: int | None) -> frozenset[str]:
+    before = tokens[: verb or 0]
+    return frozenset(
+        _stem(token) for token in before if token not in _SMALL and token not in _TIME_WORDS
+    ) - {"really", "user"}
+
+
+@lru_cache(maxsize=1 << 14)
+def read(text: str) -> Reading:
+    """Read one memory's text; results are kept, as a memory is compared with many facts.
+
+    Example:
+        >>> found = read("Daughter Emma is seven")
+        >>> sorted(found.subject), found.attributes[0].kind, found.attributes[0].value
+        (['daughter', 'emma'], 'age', 'seven')
+    """
+    earlier = _EARLIER.search(text)
+    core = text[: earlier.start()] if earlier else text
+    plain = normalise(core)
+    spread = _CONTRACTED_NOT.sub(r"\1 not", plain)
+    tokens = _TOKEN.findall(spread)
+    verb = _main_verb(tokens)
+    said_verb = _meant_verb(tokens, verb)
+    content = frozenset(_stem(token) for token in tokens if token not in _NO_CONTENT)
+    return Reading(
+        normal=normalise(text),
+        subject=_subject(tokens, verb),
+        verb=_VERB_CLASSES.get(said_verb, _stem(said_verb) if said_verb else ""),
+        words=content,
+        key=max(content - _TASTES or content, key=lambda word: (len(word), word), default=""),
+        ordered=_names_and_numbers(core),
+        negated=not _NEGATION.isdisjoint(tokens),
+        past=_is_past(said_verb),
+        attributes=attributes_of(core),
+        earlier=tuple(earlier["values"].split("; ")) if earlier else (),
+    )
+
+
+def _names_and_numbers(text: str) -> tuple[str, ...]:
+    found = []
+    for place, word in enumerate(_TOKEN.findall(text)):
+        lower = word.lower()
+        if lower in _SMALL:
+            continue
+        if word[0].isdigit() or lower in NUMBER_WORDS or (place and word[0].isupper()):
+            found.append(_stem(lower))
+    return tuple(found)

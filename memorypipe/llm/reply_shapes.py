@@ -1,0 +1,76 @@
+"""The shapes in which models give lists of items, and how each becomes a plain list.
+
+A list of items; an object that names the list (the *wrapper*); an object where the list belongs;
+one bare item. Which objects are items is up to the caller.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from memorypipe.llm.lenient_json import CutArray, CutObject
+from memorypipe.llm.reply_scan import EMPTY, ITEMS, NO_ANSWER, WRAPPER
+
+__all__ = ["IsItem", "first", "grade_list", "items_of", "text_of"]
+
+IsItem = Callable[[Any], bool]
+
+
+def first(item: Mapping[str, Any], names: Sequence[str], wanted: Callable[[Any], bool]) -> Any:
+    """The value of the first of these keys that is as wanted, else None; case is ignored."""
+    folded = {key.strip().lower(): value for key, value in item.items()}
+    return next((folded[n] for n in names if n in folded and wanted(folded[n])), None)
+
+
+def text_of(value: Any) -> str | None:
+    """The value where it is a string that is not blank."""
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def grade_list(value: Any, wrappers: Collection[str], is_item: IsItem) -> int:
+    """Judge how well a value fits: see `reply_scan`."""
+    if isinstance(value, dict):
+        if _lists(value, wrappers, is_item):
+            return WRAPPER
+        return ITEMS if _is_whole_item(value, is_item) else NO_ANSWER
+    if not isinstance(value, list):
+        return NO_ANSWER
+    if any(_is_whole_item(item, is_item) for item in value):
+        return ITEMS
+    return NO_ANSWER if value or isinstance(value, CutArray) else EMPTY
+
+
+def items_of(value: Any, wrappers: Collection[str], is_item: IsItem) -> list[Any]:
+    """The items of a value of the right shape, without those that were cut."""
+    if isinstance(value, dict):
+        lists = _lists(value, wrappers, is_item)
+        items = [item for part in lists for item in part] if lists else [value]
+    else:
+        items = value
+    return [item for item in items if not isinstance(item, CutArray | CutObject)]
+
+
+def _is_whole_item(value: Any, is_item: IsItem) -> bool:
+    return not isinstance(value, CutArray | CutObject) and is_item(value)
+
+
+def _lists(value: dict[str, Any], wrappers: Collection[str], is_item: IsItem) -> list[list[Any]]:
+    """What stands where the list belongs, each as a list; empty where this is no wrapper."""
+    named = [content for key, content in value.items() if key.strip().lower() in wrappers]
+    lists = [part for part in (_as_list(content, is_item) for content in named) if part is not None]
+    if lists or len(value) != 1:
+        return lists
+    # One unknown key around a list of objects is a wrapper too. Around strings it may be anything.
+    (content,) = value.values()
+    objects = isinstance(content, list) and any(isinstance(item, dict) for item in content)
+    return [content] if objects and grade_list(content, (), is_item) == ITEMS else []
+
+
+def _as_list(content: Any, is_item: IsItem) -> list[Any] | None:
+    if isinstance(content, list):
+        return content
+    if not isinstance(content, dict):
+        return None
+    members = list(content.values())  # {"1": {…}, "2": {…}}
+    if members and all(isinstance(member, dict) and is_item(member) for member in members):
+        return members
+    return [content] if isinstance(content, CutObject) or is_item(content) else None

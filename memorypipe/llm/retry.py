@@ -1,0 +1,95 @@
+"""When to try again, how long to wait, when to give an endpoint up: no clock, no dice in here."""
+
+import random
+from typing import Literal
+
+from memorypipe.errors import EndpointError, ModelError, RetryableModelError
+
+__all__ = ["MAX_RETRY_AFTER_S", "STOP_AFTER_S", "EndpointHealth", "is_retryable", "next_wait_s"]
+
+MAX_RETRY_AFTER_S = 300.0
+"""The longest wait that an endpoint can ask for; a date far off must not park a worker."""
+
+STOP_AFTER_S = 60.0
+"""How long an endpoint that has answered may fail as if for good before the job stops."""
+
+# 2 ** 30 times any base is above every cap, and no float overflows.
+_MAX_DOUBLINGS = 30
+
+
+def is_retryable(error: BaseException) -> bool:
+    """Tell whether the same request may succeed later."""
+    return isinstance(error, RetryableModelError)
+
+
+def next_wait_s(
+    error: BaseException,
+    attempt: int,
+    *,
+    rng: random.Random,
+    base_s: float = 0.5,
+    cap_s: float = 30.0,
+) -> float:
+    """Say how long to wait before the next attempt.
+
+    Args:
+        error: What the last attempt failed with; its `retry_after_s` is obeyed, up to
+            `MAX_RETRY_AFTER_S`.
+        attempt: The number of the attempt that failed, from 1.
+        rng: The dice of the jitter.
+        base_s: Upper end of the first wait; it doubles with every attempt.
+        cap_s: Upper end of any wait that the endpoint did not ask for.
+
+    Returns:
+        Seconds. Without `retry_after_s` any value up to the upper end is equally likely, so that
+        requests that failed together do not come back together.
+
+    Example:
+        >>> next_wait_s(RetryableModelError("busy", "http_429", 7.0), 1, rng=random.Random(0))
+        7.0
+    """
+    asked_s = error.retry_after_s if isinstance(error, RetryableModelError) else None
+    if asked_s is not None:
+        return min(max(asked_s, 0.0), MAX_RETRY_AFTER_S)
+    doublings = min(max(attempt - 1, 0), _MAX_DOUBLINGS)
+    return rng.uniform(0.0, min(cap_s, base_s * 2**doublings))
+
+
+class EndpointHealth:
+    """Decides whether an `EndpointError` stops the job.
+
+    A wrong key, model or address stops it at once where the endpoint has not answered yet. Where
+    it has, one restarting replica must not stop a run: the job goes on until the endpoint has
+    failed for `stop_after_s` without a success in between. The caller waits between attempts
+    (`next_wait_s`) and reads the key again.
+
+    Args:
+        stop_after_s: Counted from the first failure after the last success, so that a time
+            without any call does not count.
+    """
+
+    def __init__(self, *, stop_after_s: float = STOP_AFTER_S) -> None:
+        self._stop_after_s = stop_after_s
+        self._last_success_s: float | None = None
+        self._failing_since_s: float | None = None
+
+    def success(self, now: float) -> None:
+        """Take note of a reply that came at `now` (monotonic seconds)."""
+        self._last_success_s = now
+        self._failing_since_s = None
+
+    def failure(self, error: ModelError, now: float) -> Literal["stop", "retry"]:
+        """Take note of a failure, and say what to do.
+
+        Args:
+            error: What the attempt failed with. Only an `EndpointError` can stop the job; any
+                other says nothing about key, model and address.
+            now: Monotonic time in seconds.
+        """
+        if not isinstance(error, EndpointError):
+            return "retry"
+        if self._last_success_s is None:
+            return "stop"
+        if self._failing_since_s is None:
+            self._failing_since_s = max(now, self._last_success_s)
+        return "stop" if now - self._failing_since_s >= self._stop_after_s else "retry"

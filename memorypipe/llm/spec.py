@@ -1,0 +1,322 @@
+"""What travels to a worker: a picklable description of a model and how it may be called."""
+
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+import orjson
+
+from memorypipe.errors import EndpointError, InvalidArgumentError
+from memorypipe.ids import digest
+
+__all__ = [
+    "CALL_PARAMS",
+    "DEFAULT_MAX_CONCURRENCY",
+    "OFFLINE_URL",
+    "ModelSpec",
+    "RateScope",
+    "display_url",
+    "resolve_key",
+]
+
+OFFLINE_URL = "offline:"
+"""A `base_url` that means the rule-based model of the package: no key, no network."""
+
+DEFAULT_MAX_CONCURRENCY = 64
+
+RateScope = Literal["worker", "cluster"]
+
+_ENV_PREFIX = "env:"
+
+# What the chat-completions call of the client library takes, without `model`, `messages` and the
+# streaming ones. Listed here because importing that library takes a second that a driver saves.
+CALL_PARAMS = frozenset(
+    {
+        "audio",
+        "extra_body",
+        "extra_headers",
+        "extra_query",
+        "frequency_penalty",
+        "function_call",
+        "functions",
+        "logit_bias",
+        "logprobs",
+        "max_completion_tokens",
+        "max_tokens",
+        "metadata",
+        "modalities",
+        "moderation",
+        "n",
+        "parallel_tool_calls",
+        "prediction",
+        "presence_penalty",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "reasoning_effort",
+        "response_format",
+        "safety_identifier",
+        "seed",
+        "service_tier",
+        "stop",
+        "store",
+        "temperature",
+        "timeout",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+        "top_p",
+        "user",
+        "verbosity",
+        "web_search_options",
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec:
+    """A model behind an OpenAI-compatible endpoint, and the limits of calling it.
+
+    It holds no socket, loop, lock or resolved secret, so that it can be pickled.
+
+    Attributes:
+        base_url: Where the endpoint is, usually ending in ``/v1``; or `OFFLINE_URL`.
+        model: The model's name at that endpoint.
+        api_key: The key; or ``"env:NAME"``, or a callable without arguments, both asked on the
+            worker.
+        max_qps: Starts of requests per second; None for no limit.
+        max_concurrency: Requests in flight at one time; None means 64.
+        max_retries: Further attempts per request, one budget for all causes.
+        max_tokens_per_minute: Prompt and completion tokens per minute; None for no limit.
+        params: Further arguments of the chat-completions call, passed unchanged.
+        journal: Folder of the reply journal; None for no journal.
+        endpoint_name: Stands for the endpoint in journal keys; None takes `base_url`.
+        repeat_key: Part of the journal key, to sample the same request again.
+        rate_scope: Whose calls the limits count; only ``"worker"`` can be had.
+
+    Raises:
+        InvalidArgumentError: Where a value cannot work.
+
+    Example:
+        >>> spec = ModelSpec(base_url="https://me:pw@host/v1/", model="m", api_key="sk-1")
+        >>> spec
+        ModelSpec(endpoint='https://host/v1', model='m', api_key=***)
+    """
+
+    base_url: str
+    model: str
+    api_key: str | Callable[[], str] = field(default="NOT_SET", repr=False)
+    max_qps: float | None = None
+    max_concurrency: int | None = None
+    max_retries: int = 0
+    max_tokens_per_minute: int | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    journal: str | None = None
+    endpoint_name: str | None = None
+    repeat_key: str | None = None
+    rate_scope: RateScope = "worker"
+
+    def __post_init__(self) -> None:
+        _check_url(self.base_url)
+        for name in ("model", "endpoint_name", "repeat_key", "journal"):
+            _check_text(name, getattr(self, name), optional=name != "model")
+        if not isinstance(self.api_key, str) and not callable(self.api_key):
+            raise InvalidArgumentError(
+                f"api_key must be a string, 'env:NAME' or a callable that gives a string, "
+                f"got {type(self.api_key).__name__}."
+            )
+        _check_limits(self)
+        _check_params(self.params)
+
+    @property
+    def endpoint(self) -> str:
+        """The endpoint's name in journal keys, errors and reports; never with a secret."""
+        return self.endpoint_name or display_url(self.base_url)
+
+    @property
+    def host(self) -> str:
+        """The host that the requests go to; "" for the rule-based model."""
+        return urlsplit(self.base_url).hostname or ""
+
+    @property
+    def concurrency(self) -> int:
+        """Requests in flight at one time, the default put in."""
+        return self.max_concurrency or DEFAULT_MAX_CONCURRENCY
+
+    def key(self) -> str:
+        """Name the worker object that serves this spec: equal specs share one (32 hex digits)."""
+        api_key = self.api_key if isinstance(self.api_key, str) else _callable_name(self.api_key)
+        params = {**self.params, "timeout": repr(self.params.get("timeout"))}
+        return digest(
+            *(self.base_url, self.model, type(self.api_key).__name__, api_key),
+            *(self.max_qps, self.max_concurrency, self.max_retries, self.max_tokens_per_minute),
+            *(params, self.journal, self.endpoint_name, self.repeat_key, self.rate_scope),
+        ).hex()
+
+    def __repr__(self) -> str:
+        shown = [f"endpoint={self.endpoint!r}", f"model={self.model!r}"]
+        shown.append(f"api_key={_display_key(self.api_key)}")
+        for name in ("max_qps", "max_concurrency", "max_tokens_per_minute", "journal"):
+            value = getattr(self, name)
+            if value is not None:
+                shown.append(f"{name}={value!r}")
+        if self.max_retries:
+            shown.append(f"max_retries={self.max_retries!r}")
+        if self.params:
+            # Names only: headers and bodies may hold secrets.
+            shown.append(f"params={sorted(self.params)!r}")
+        return f"ModelSpec({', '.join(shown)})"
+
+
+def display_url(url: str) -> str:
+    """Give a URL without user, password, query and fragment: what may be shown and stored.
+
+    Example:
+        >>> display_url("https://me:pw@host:8000/v1/?key=s")
+        'https://host:8000/v1'
+    """
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", "")).rstrip("/")
+
+
+def resolve_key(api_key: str | Callable[[], str], environ: Mapping[str, str]) -> str:
+    """Get the key itself, on the worker.
+
+    Args:
+        api_key: As in `ModelSpec`.
+        environ: Where ``"env:NAME"`` looks.
+
+    Raises:
+        EndpointError: For a variable that is not set, or a callable that fails or gives no key.
+
+    Example:
+        >>> resolve_key("env:MY_KEY", {"MY_KEY": "sk-1"})
+        'sk-1'
+    """
+    if not isinstance(api_key, str):
+        return _call(api_key)
+    if not api_key.startswith(_ENV_PREFIX):
+        return api_key
+    name = api_key.removeprefix(_ENV_PREFIX)
+    key = environ.get(name, "").strip()
+    if not key:
+        raise EndpointError(
+            f"api_key is {api_key!r}, but the environment variable {name!r} is not set on the "
+            f"worker. Set it there, or pass the variables to all workers "
+            f"(for Ray: runtime_env={{'env_vars': …}})."
+        )
+    return key
+
+
+def _call(source: Callable[[], str]) -> str:
+    try:
+        key = source()
+    except Exception as error:  # noqa: BLE001  # the boundary to the caller's code
+        # The message may hold the key: the class must do.
+        raise EndpointError(f"The api_key callable raised {type(error).__name__}.") from None
+    if not isinstance(key, str) or not key.strip():
+        raise EndpointError(
+            f"The api_key callable must give a non-blank string, got {type(key).__name__}."
+        )
+    return key.strip()
+
+
+def _display_key(api_key: str | Callable[[], str]) -> str:
+    if not isinstance(api_key, str):
+        return "<callable>"
+    return repr(api_key) if api_key.startswith(_ENV_PREFIX) or api_key == "NOT_SET" else "***"
+
+
+def _callable_name(source: Callable[[], str]) -> str:
+    try:
+        return digest(pickle.dumps(source).hex()).hex()
+    except (pickle.PicklingError, AttributeError, TypeError):
+        # A lambda or a closure: its code and what it closes over, as far as they can be shown.
+        # Two that look alike but for object addresses get a worker each, which is safe.
+        code = getattr(source, "__code__", None)
+        cells = [repr(cell.cell_contents) for cell in getattr(source, "__closure__", None) or ()]
+        shown = [repr(getattr(code, "co_code", source)), repr(getattr(code, "co_consts", None))]
+        shown += [
+            repr(getattr(code, "co_names", None)),
+            repr(getattr(source, "__defaults__", None)),
+        ]
+        return digest(shown, cells).hex()
+
+
+def _check_url(url: object) -> None:
+    if url == OFFLINE_URL:
+        return
+    try:
+        parts = urlsplit(url) if isinstance(url, str) else None
+        works = parts is not None and parts.scheme in {"http", "https"} and bool(parts.hostname)
+    except ValueError:
+        works = False
+    if not works:
+        shown = display_url(url) if isinstance(url, str) and "@" in url else url
+        raise InvalidArgumentError(
+            f"base_url must start with http:// or https:// and name a host, or be "
+            f"{OFFLINE_URL!r} (the rule-based model), got {shown!r}."
+        )
+
+
+def _check_text(name: str, value: object, *, optional: bool) -> None:
+    if value is None and optional:
+        return
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidArgumentError(f"{name} must be a non-blank string, got {value!r}.")
+
+
+def _check_limits(spec: ModelSpec) -> None:
+    _check_number("max_qps", spec.max_qps, "a number above 0, or None for no limit", kind=float)
+    _check_number("max_concurrency", spec.max_concurrency, "a whole number from 1, or None for 64")
+    _check_number("max_retries", spec.max_retries, "a whole number from 0", least=0)
+    _check_number(
+        "max_tokens_per_minute",
+        spec.max_tokens_per_minute,
+        "a whole number from 1, or None for no limit",
+    )
+    if spec.rate_scope == "cluster":
+        raise InvalidArgumentError(
+            "rate_scope='cluster' is not available: use 'worker' and divide max_qps by the "
+            "number of workers."
+        )
+    if spec.rate_scope != "worker":
+        raise InvalidArgumentError(f"rate_scope must be 'worker', got {spec.rate_scope!r}.")
+
+
+def _check_number(
+    name: str, value: object, wanted: str, *, least: int = 1, kind: type = int
+) -> None:
+    if value is None and name != "max_retries":
+        return
+    number = isinstance(value, int | kind) and not isinstance(value, bool)
+    # A comparison with NaN is false, so NaN fails here too; infinity would divide to no pace.
+    if number and (0 < value < float("inf") if kind is float else value >= least):  # type: ignore[operator]
+        return
+    raise InvalidArgumentError(f"{name} must be {wanted}, got {value!r}.")
+
+
+def _check_params(params: Mapping[str, Any]) -> None:
+    taken = {"model", "messages", "stream", "stream_options"} & set(params)
+    if taken:
+        raise InvalidArgumentError(
+            f"{sorted(taken)!r} cannot be passed on to the chat-completions call: the package "
+            f"sets the model and the messages, and reads whole replies."
+        )
+    unknown = set(params) - CALL_PARAMS
+    if unknown:
+        raise InvalidArgumentError(
+            f"{sorted(unknown)!r} is no argument of the chat-completions call. Pass a field that "
+            f"only your server knows as extra_body={{{min(unknown)!r}: …}}. "
+            f"Known: {sorted(CALL_PARAMS)}."
+        )
+    for name in sorted(set(params) - {"timeout"}):
+        try:
+            orjson.dumps(params[name], option=orjson.OPT_NON_STR_KEYS)
+        except TypeError as error:
+            raise InvalidArgumentError(
+                f"{name} must be made of JSON values, got {type(params[name]).__name__}."
+            ) from error

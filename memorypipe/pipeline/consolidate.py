@@ -1,0 +1,232 @@
+"""Consolidation of one scope: its windows in time order, each seeing what those before it left.
+
+Pure but for the calls that `decide` makes; what they say decides, nothing else does.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from memorypipe.cells.actions import fallback_actions, resolve_actions
+from memorypipe.expressions.build_action import DecideWork
+from memorypipe.llm.reply import ReadActions
+from memorypipe.llm.stage import Outcome
+from memorypipe.llm.types import Fact
+from memorypipe.pipeline.scope_state import Decided, PipelineFact, ScopeState
+from memorypipe.pipeline.settings import ConsolidationSettings
+from memorypipe.rank import Memory, tokens
+
+__all__ = ["Decide", "ScopeResult", "WindowFacts", "consolidate_scope"]
+
+Decide = Callable[[DecideWork], Awaitable[Outcome[ReadActions]]]
+FallbackAction = Literal["ADD", "NONE"]
+
+# Facts of one call that share this part of the words of the shorter one are about one thing.
+_RELATED_SHARE = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowFacts:
+    """One window after extraction.
+
+    Attributes:
+        window_id: The window's id.
+        facts: What was extracted.
+        error: Why the window stays open whatever is decided: its extraction failed, or it was cut
+            and more was said than `facts` holds. None where it was read whole.
+    """
+
+    window_id: str
+    facts: Sequence[PipelineFact]
+    error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScopeResult:
+    """What came of one scope.
+
+    Attributes:
+        actions: In the order in which they hold.
+        open_windows: Window id → why the next run has to take it up again.
+        outcomes: One per decision call, for the accounts.
+    """
+
+    actions: Sequence[Decided]
+    open_windows: Mapping[str, str]
+    outcomes: Sequence[Outcome[Any]]
+
+
+async def consolidate_scope(  # noqa: PLR0913  # what is given, and how to decide
+    scope_key: str,
+    windows: Sequence[WindowFacts],
+    memories: Sequence[Memory],
+    *,
+    decide: Decide,
+    settings: ConsolidationSettings,
+    fallback_action: FallbackAction = "ADD",
+) -> ScopeResult:
+    """Decide all facts of one scope.
+
+    A decision that failed ends the scope for this run: its window and all later ones stay open,
+    and nothing of them is in the result.
+
+    Args:
+        scope_key: The scope.
+        windows: Its windows in time order; `PipelineFact.window` counts along.
+        memories: Its live memories, oldest first.
+        decide: Makes one decision call.
+        settings: How facts are grouped and memories are looked up.
+        fallback_action: What a fact without a valid decision becomes, where
+            `settings.commit_fallback` says so.
+    """
+    run = _ScopeRun(
+        state=ScopeState(scope_key, memories),
+        decide=decide,
+        settings=settings,
+        fallback_action=fallback_action,
+    )
+    facts = [fact for window in windows for fact in window.facts]
+    for start in range(0, len(facts), settings.facts_per_call):
+        await run.decide_group(facts[start : start + settings.facts_per_call])
+        if run.failed:
+            break
+    return _close(scope_key, windows, memories, run)
+
+
+class _ScopeRun:
+    """Carries the state of a scope from call to call."""
+
+    def __init__(
+        self,
+        *,
+        state: ScopeState,
+        decide: Decide,
+        settings: ConsolidationSettings,
+        fallback_action: FallbackAction,
+    ) -> None:
+        self._state = state
+        self._decide = decide
+        self._settings = settings
+        self._fallback_action = fallback_action
+        self.actions: list[Decided] = []
+        self.outcomes: list[Outcome[Any]] = []
+        self.failed: dict[int, str] = {}
+
+    async def decide_group(self, group: Sequence[PipelineFact]) -> None:
+        """Decide facts in one call, and again those that one call can't settle together."""
+        pending = list(group)
+        while pending and not self.failed:
+            existing = self._state.lookup(pending, self._settings.lookup)
+            work = DecideWork(facts=[_shown(fact) for fact in pending], existing=existing)
+            outcome = await self._decide(work)
+            self.outcomes.append(outcome)
+            decided, again, problems = self._judge(pending, work, outcome)
+            for n, why in problems.items():
+                self.failed.setdefault(pending[n].window, why)
+            if self.failed:
+                # What was decided beside a failure may rest on it: `_close` keeps what does not.
+                decided = [d for d in decided if d.fact.window < min(self.failed)]
+            pending = self._take(decided) + again
+            pending.sort(key=group.index)
+
+    def _judge(
+        self,
+        facts: Sequence[PipelineFact],
+        work: DecideWork,
+        outcome: Outcome[ReadActions],
+    ) -> tuple[list[Decided], list[PipelineFact], Mapping[int, str]]:
+        """Give the decisions, the facts to decide again, and the facts without a decision."""
+        if outcome.value is None:
+            reason = outcome.error or outcome.status
+            if not self._settings.commit_fallback:
+                return [], [], dict.fromkeys(range(len(facts)), f"decision failed: {reason}")
+            actions = fallback_actions(
+                work.facts, fallback_action=self._fallback_action, reason=f"fallback: {reason}"
+            )
+            conflicts: frozenset[int] = frozenset()
+            problems: Mapping[int, str] = {}
+        else:
+            resolved = resolve_actions(
+                work.facts, work.existing, outcome.value, fallback_action=self._fallback_action
+            )
+            actions, conflicts = resolved.actions, frozenset(resolved.conflicts)
+            problems = {} if self._settings.commit_fallback else resolved.problems
+        decided = [
+            Decided(
+                fact=fact,
+                event=action.event,
+                memory_id=action.target_id,
+                text=action.text,
+                old_memory=action.old_memory,
+                rationale=action.rationale,
+            )
+            for n, (fact, action) in enumerate(zip(facts, actions, strict=True))
+            if n not in conflicts and n not in problems
+        ]
+        return decided, [facts[n] for n in sorted(conflicts)], problems
+
+    def _take(self, decided: Sequence[Decided]) -> list[PipelineFact]:
+        """Accept decisions in order; give back the facts that have to be decided again.
+
+        Two new memories of one call that are about the same thing could not see each other: the
+        later one is decided again, against the first.
+        """
+        added: list[str] = []
+        again: list[PipelineFact] = []
+        for decision in decided:
+            settled = self._state.settle(decision)
+            if settled.event == "ADD":
+                if any(_related(text, settled.text) for text in added):
+                    again.append(settled.fact)
+                    continue
+                added.append(settled.text)
+            self._state.accept(settled)
+            self.actions.append(settled)
+        return again
+
+
+def _shown(fact: PipelineFact) -> Fact:
+    said = fact.event_time.isoformat() if fact.event_time else None
+    return Fact(text=fact.text, context=fact.context, event_time=said)
+
+
+def _related(a: str, b: str) -> bool:
+    """Whether two texts share enough words to be about one thing."""
+    words_a, words_b = set(tokens(a)), set(tokens(b))
+    shorter = min(len(words_a), len(words_b))
+    return shorter > 0 and len(words_a & words_b) >= _RELATED_SHARE * shorter
+
+
+def _close(
+    scope_key: str,
+    windows: Sequence[WindowFacts],
+    memories: Sequence[Memory],
+    run: _ScopeRun,
+) -> ScopeResult:
+    """Keep the windows before the first failed decision, as far as they stand without the rest."""
+    end = min(run.failed, default=len(windows))
+    kept = [action for action in run.actions if action.fact.window < end]
+    while (broken := _first_broken(scope_key, memories, kept)) is not None:
+        end = broken
+        kept = [action for action in kept if action.fact.window < end]
+    open_windows = {
+        window.window_id: window.error for window in windows[:end] if window.error is not None
+    }
+    for place, window in enumerate(windows[end:], start=end):
+        reason = "an earlier window of the scope has no decision yet"
+        open_windows[window.window_id] = window.error or run.failed.get(place, reason)
+    return ScopeResult(actions=kept, open_windows=open_windows, outcomes=run.outcomes)
+
+
+def _first_broken(
+    scope_key: str, memories: Sequence[Memory], actions: Sequence[Decided]
+) -> int | None:
+    """Give the earliest window of which an action rests on one that was not kept."""
+    state = ScopeState(scope_key, memories)
+    broken: list[int] = []
+    for action in actions:
+        if state.holds(action):
+            state.accept(action)
+        else:
+            broken.append(action.fact.window)
+    return min(broken, default=None)

@@ -1,0 +1,259 @@
+"""From facts to actions, on Ray: whole scopes per worker, many scopes at a time."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import ray
+from ray.data import ActorPoolStrategy
+
+from memorypipe.errors import MemoryPipeError
+from memorypipe.expressions.build_action import DecideWork, MemoryBuildAction
+from memorypipe.expressions.options import WorkerOptions
+from memorypipe.expressions.ray_rules import MAX_BLOCKS_IN_HAND
+from memorypipe.expressions.worker_errors import plainly
+from memorypipe.llm.reply import ReadActions
+from memorypipe.llm.stage import Outcome
+from memorypipe.llm.worker import get_worker
+from memorypipe.pipeline.consolidate import ScopeResult, WindowFacts, consolidate_scope
+from memorypipe.pipeline.on_ray import arrow_batches
+from memorypipe.pipeline.scope_state import Decided, PipelineFact
+from memorypipe.pipeline.settings import ConsolidationSettings
+from memorypipe.rank import Memory, live_memories
+from memorypipe.schema import ACTIONS, RECORD_TYPE_MEMORY, SCOPE
+from memorypipe.table.table import MemoryTable
+
+__all__ = ["SCOPE_RESULTS", "Decider", "decide_actions"]
+
+_PARTITION_BYTES = 64 * 1024 * 1024
+
+# Never a scope that is older than what nothing dates.
+_UNDATED = datetime.min.replace(tzinfo=UTC)
+
+_OPEN = pa.struct([("window_id", pa.string()), ("reason", pa.string())])
+_ACTION = pa.struct([f for f in ACTIONS if f.name not in {"scope", "scope_key"}])
+
+#: One row per scope: its actions, its open windows, and one JSON object per decision call.
+SCOPE_RESULTS = pa.schema(
+    [
+        ("scope", SCOPE),
+        ("scope_key", pa.string()),
+        ("actions", pa.list_(_ACTION)),
+        ("open_windows", pa.list_(_OPEN)),
+        ("calls", pa.list_(pa.string())),
+    ]
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decider:
+    """What a worker needs in order to decide scopes; picklable.
+
+    Attributes:
+        decide: The expression that says how to call the model.
+        settings: How facts are grouped and memories are looked up.
+        table_uri: Where the memories are.
+        base_version: The version that they are read at; None: there is no table yet.
+    """
+
+    decide: MemoryBuildAction
+    settings: ConsolidationSettings
+    table_uri: str
+    base_version: int | None
+
+
+def decide_actions(facts: ray.data.Dataset, decider: Decider) -> Iterator[pa.Table]:
+    """Decide the facts of all scopes, and give each scope as it is done.
+
+    Args:
+        facts: With the columns of `memorypipe.schema.FACTS`.
+        decider: What the workers need.
+
+    Yields:
+        Tables of schema `SCOPE_RESULTS`, in any order.
+
+    Raises:
+        MemoryPipeError: If a scope came from two partitions: its windows were not decided in
+            order, and nothing of it may be used.
+    """
+    options = decider.decide.worker_options
+    partitions = _partition_count(facts, options)
+    # The consolidation has to be the very next operator: a map in between would cut a scope up.
+    decided = facts.repartition(partitions, keys=["scope_key"]).map_batches(
+        _Partition,
+        fn_constructor_args=(decider,),
+        batch_size=None,
+        batch_format="pyarrow",
+        num_cpus=options.num_cpus,
+        compute=ActorPoolStrategy(
+            size=options.num_workers,
+            max_tasks_in_flight_per_actor=MAX_BLOCKS_IN_HAND,
+            max_concurrent_calls_per_actor=MAX_BLOCKS_IN_HAND,
+            enable_true_multi_threading=True,
+        ),
+    )
+    seen: set[str] = set()
+    for batch in arrow_batches(decided):
+        for scope_key in batch["scope_key"].to_pylist():
+            if scope_key in seen:
+                raise MemoryPipeError(f"The facts of scope {scope_key!r} were split up.")
+            seen.add(scope_key)
+        yield batch
+
+
+def _partition_count(facts: ray.data.Dataset, options: WorkerOptions) -> int:
+    size_bytes = facts.size_bytes() or 0
+    return max(2 * options.num_workers, -(-size_bytes // _PARTITION_BYTES))
+
+
+class _Partition:
+    """Decides the scopes of one hash partition at a time."""
+
+    def __init__(self, decider: Decider) -> None:
+        self._decider = decider
+
+    def __call__(self, facts: pa.Table) -> Iterator[pa.Table]:
+        by_scope: dict[str, list[dict[str, Any]]] = {}
+        for row in facts.to_pylist():
+            by_scope.setdefault(row["scope_key"], []).append(row)
+        if not by_scope:
+            return
+        with plainly():
+            memories = self._memories(list(by_scope))
+            worker = get_worker(self._decider.decide.spec)
+            results = worker.submit(self._decide_scopes(by_scope, memories)).result()
+        yield from results
+
+    def _memories(self, scope_keys: Sequence[str]) -> dict[str, list[Memory]]:
+        if self._decider.base_version is None:
+            return {}
+        table = MemoryTable.open(self._decider.table_uri, create=False)
+        return live_memories(table.at(self._decider.base_version), scope_keys)
+
+    async def _decide_scopes(
+        self,
+        by_scope: Mapping[str, list[dict[str, Any]]],
+        memories: Mapping[str, list[Memory]],
+    ) -> list[pa.Table]:
+        # Heavy scopes first: the longest chain of calls bounds the run.
+        ordered = sorted(by_scope.items(), key=lambda item: (-len(item[1]), item[0]))
+        work = [
+            self._decide_scope(scope_key, rows, memories.get(scope_key, []))
+            for scope_key, rows in ordered
+        ]
+        return list(await asyncio.gather(*work))
+
+    async def _decide_scope(
+        self, scope_key: str, rows: list[dict[str, Any]], memories: list[Memory]
+    ) -> pa.Table:
+        expression = self._decider.decide
+        worker = get_worker(expression.spec)
+
+        async def decide(work: DecideWork) -> Outcome[ReadActions]:
+            return await worker.answer(expression.stage, work)
+
+        rows.sort(key=_in_time)
+        result = await consolidate_scope(
+            scope_key,
+            [_window_facts(place, row) for place, row in enumerate(rows)],
+            memories,
+            decide=decide,
+            settings=self._decider.settings,
+            fallback_action=expression.fallback_action,
+        )
+        return self._result_table(rows[0], result)
+
+    def _result_table(self, row: Mapping[str, Any], result: ScopeResult) -> pa.Table:
+        expression = self._decider.decide
+        actions = [
+            _action_row(seq, decided, expression.spec.model, expression.prompt_hash)
+            for seq, decided in enumerate(result.actions)
+        ]
+        opened = [{"window_id": w, "reason": why} for w, why in result.open_windows.items()]
+        calls = [orjson.dumps(_call_record(outcome)).decode() for outcome in result.outcomes]
+        scope = {
+            "scope": row["scope"],
+            "scope_key": row["scope_key"],
+            "actions": actions,
+            "open_windows": opened,
+            "calls": calls,
+        }
+        return pa.Table.from_pylist([scope], schema=SCOPE_RESULTS)
+
+
+def _in_time(row: Mapping[str, Any]) -> tuple[datetime, str, int]:
+    return (row["event_time"] or _UNDATED, row["conversation_id"], row["window_index"])
+
+
+def _window_facts(place: int, row: Mapping[str, Any]) -> WindowFacts:
+    """Read a row of `memorypipe.schema.FACTS`."""
+    error = row["error"] or row["status"]
+    if row["facts_json"] is None:
+        reason = f"extraction failed ({row['status']}): {error}"
+        return WindowFacts(window_id=row["window_id"], facts=(), error=reason)
+    facts = [_fact(place, row, item) for item in orjson.loads(row["facts_json"])["memories"]]
+    cut = row["status"] not in {"ok", "empty"}
+    return WindowFacts(
+        window_id=row["window_id"],
+        facts=facts,
+        error=f"extraction incomplete ({row['status']}): {error}" if cut else None,
+    )
+
+
+def _fact(place: int, row: Mapping[str, Any], item: Mapping[str, Any]) -> PipelineFact:
+    sources = tuple(item.get("sources", ()))
+    return PipelineFact(
+        text=item["text"],
+        window=place,
+        window_id=row["window_id"],
+        conversation_id=row["conversation_id"],
+        event_time=_said_at(row, sources),
+        source_ids=sources,
+        context=item.get("context"),
+        topics=tuple(item.get("topics", ())),
+    )
+
+
+def _said_at(row: Mapping[str, Any], sources: Sequence[str]) -> datetime | None:
+    """Say when a fact was said: the time of its newest source, else that of its window."""
+    times = zip(row["message_ids"], row["message_times"], strict=True)
+    said = [time for message_id, time in times if time is not None and message_id in sources]
+    window_time: datetime | None = row["event_time"]
+    return max(said, default=window_time)
+
+
+def _action_row(seq: int, decided: Decided, model: str, prompt_hash: str) -> dict[str, Any]:
+    fact = decided.fact
+    return {
+        "seq": seq,
+        "record_type": RECORD_TYPE_MEMORY,
+        "event": decided.event,
+        "memory_id": decided.memory_id,
+        "text": decided.text,
+        "old_memory": decided.old_memory,
+        "context": fact.context,
+        "topics": list(fact.topics) or None,
+        "event_time": fact.event_time,
+        "conversation_id": fact.conversation_id,
+        "window_id": fact.window_id,
+        "source_ids": list(fact.source_ids) or None,
+        "rationale": decided.rationale,
+        "model": model,
+        "prompt_hash": prompt_hash,
+    }
+
+
+def _call_record(outcome: Outcome[Any]) -> dict[str, Any]:
+    return {
+        "status": outcome.status,
+        "attempts": outcome.attempts,
+        "cached": outcome.cached,
+        "prompt_tokens": outcome.prompt_tokens,
+        "completion_tokens": outcome.completion_tokens,
+        "latency_ms": outcome.latency_ms,
+        "failures": dict(outcome.failures),
+    }

@@ -1,0 +1,55 @@
+"""From windows to facts, on Ray."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import ray
+from ray.data.expressions import col
+
+from memorypipe.expressions.extract import MemoryExtract
+from memorypipe.logs.windows import new_message_ids
+from memorypipe.pipeline.on_ray import arrow_batches
+from memorypipe.schema import FACTS
+
+__all__ = ["extract_facts", "facts_table"]
+
+_EXTRACTED = "extracted"
+
+
+def extract_facts(windows: ray.data.Dataset, extract: MemoryExtract) -> Iterator[pa.Table]:
+    """Extract the facts of windows, all at once, and give them as they come.
+
+    Args:
+        windows: With the columns of `memorypipe.schema.WINDOWS`.
+        extract: The expression.
+
+    Yields:
+        Tables of schema `memorypipe.schema.FACTS`, one row per window, in any order.
+    """
+    # A block is what a worker holds, what progress counts and what is lost when a worker dies.
+    rows = extract.spec.concurrency
+    cut = windows.repartition(target_num_rows_per_block=rows)
+    extracted = cut.with_column(_EXTRACTED, extract.with_status(col("messages"), col("context")))
+    for batch in arrow_batches(extracted):
+        yield facts_table(batch)
+
+
+def facts_table(batch: pa.Table) -> pa.Table:
+    """Lay windows with their status struct out as `memorypipe.schema.FACTS`."""
+    rows = batch.drop_columns(["context"]).to_pylist()
+    return pa.Table.from_pylist([_facts_row(row) for row in rows], schema=FACTS)
+
+
+def _facts_row(row: dict[str, Any]) -> dict[str, Any]:
+    status = row.pop(_EXTRACTED)
+    facts_json = status.pop("value")
+    times = {message["id"]: message["timestamp"] for message in row["messages"]}
+    message_ids = new_message_ids(row)
+    return {
+        **row,
+        **status,
+        "message_ids": message_ids,
+        "message_times": [times[message_id] for message_id in message_ids],
+        "facts_json": facts_json,
+    }

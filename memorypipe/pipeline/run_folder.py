@@ -1,0 +1,130 @@
+"""The folder of one run: `runs/<run_id>/` beside the table.
+
+=====================  =============================================================
+`manifest.json`        what ran: settings, models, prompts, versions, base version
+`windows/*.parquet`    schema `memorypipe.schema.WINDOWS`
+`facts/*.parquet`      schema `memorypipe.schema.FACTS`
+`actions.parquet`      schema `memorypipe.schema.ACTIONS`, sorted by scope and `seq`
+`open.parquet`         windows that the next run takes up again, with the reason
+`run.json`             the summary, as `--json` prints it
+`rejects.jsonl`        log lines that could not be read
+=====================  =============================================================
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from memorypipe.errors import PlanError
+
+__all__ = ["OPEN_WINDOWS", "RunFolder"]
+
+OPEN_WINDOWS = pa.schema(
+    [
+        pa.field("scope_key", pa.string(), nullable=False),
+        pa.field("conversation_id", pa.string(), nullable=False),
+        pa.field("window_id", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+    ]
+)
+
+
+class RunFolder:
+    """Reads and writes the files of one run.
+
+    Args:
+        path: The folder; it need not exist yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def of(cls, table_uri: str, run_id: str) -> "RunFolder":
+        """Give the folder of a run of a table.
+
+        Raises:
+            PlanError: If `run_id` cannot name a folder.
+        """
+        if not run_id.strip() or run_id != os.path.basename(run_id) or run_id.startswith("."):  # noqa: PTH119  # a name is judged, no path
+            raise PlanError(
+                f"run_id {run_id!r} must be a name without slashes that does not begin with a dot."
+            )
+        return cls(Path(table_uri) / "runs" / run_id)
+
+    def start(self) -> None:
+        """Begin anew: whatever an earlier try left here is gone."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.path.mkdir(parents=True)
+
+    def write_part(self, name: str, part: int, rows: pa.Table) -> None:
+        """Write one file of a table that comes in parts; empty parts are left out."""
+        folder = self.path / name
+        folder.mkdir(exist_ok=True)
+        if rows.num_rows:
+            pq.write_table(rows, folder / f"part-{part:06d}.parquet")
+
+    def parts(self, name: str) -> list[str]:
+        """List the files of a table that came in parts, in order."""
+        return sorted(str(path) for path in (self.path / name).glob("part-*.parquet"))
+
+    def read_parts(self, name: str, schema: pa.Schema) -> pa.Table:
+        """Read a table that came in parts."""
+        tables = [pq.read_table(path, schema=schema) for path in self.parts(name)]
+        return pa.concat_tables(tables) if tables else schema.empty_table()
+
+    def write_table(self, name: str, rows: pa.Table) -> None:
+        """Write a table of one file."""
+        pq.write_table(rows, self.path / f"{name}.parquet")
+
+    def read_table(self, name: str, schema: pa.Schema) -> pa.Table:
+        """Read a table of one file.
+
+        Raises:
+            PlanError: If the run has no such file: it was never planned to its end.
+        """
+        path = self.path / f"{name}.parquet"
+        if not path.exists():
+            raise PlanError(
+                f"Run {self.path.name!r} has no {name}: {self._what_is_there()} Run `plan` again."
+            )
+        return pq.read_table(path, schema=schema)
+
+    def write_json(self, name: str, value: Mapping[str, Any]) -> None:
+        """Write a JSON file; readers see the old or the new one, never a half."""
+        text = json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n"
+        scratch = self.path / f".{name}.json.new"
+        scratch.write_text(text, encoding="utf-8")
+        scratch.replace(self.path / f"{name}.json")
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """Read a JSON file.
+
+        Raises:
+            PlanError: If the run has no such file.
+        """
+        path = self.path / f"{name}.json"
+        if not path.exists():
+            raise PlanError(
+                f"Run {self.path.name!r} has no {name}: {self._what_is_there()} Run `plan` again."
+            )
+        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return value
+
+    def write_lines(self, name: str, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Write a file of JSON lines; no lines, no file."""
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        if text:
+            (self.path / f"{name}.jsonl").write_text(text, encoding="utf-8")
+
+    def _what_is_there(self) -> str:
+        if not self.path.exists():
+            known = sorted(p.name for p in self.path.parent.glob("*") if p.is_dir())
+            return f"there is no such run; known: {known!r}."
+        return "it was not finished."

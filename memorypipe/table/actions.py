@@ -1,0 +1,159 @@
+"""Actions as a commit takes them: checked, in the order of their scopes and steps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memorypipe import ids
+from memorypipe.errors import InvalidArgumentError
+from memorypipe.schema import ACTIONS, LEDGER
+from memorypipe.table.content_hash import content_hash
+from memorypipe.table.records import SYSTEM_TYPES
+
+__all__ = ["EVENTS", "Batch", "batch_hash", "check_actions", "check_ledger"]
+
+EVENTS = ("ADD", "UPDATE", "DELETE", "NONE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """The actions of one commit.
+
+    Attributes:
+        actions: Schema `ACTIONS`, sorted by `scope_key`, then `seq`; every ADD has a `memory_id`.
+        text_hash: Per action: hash of the text it leaves behind; null for DELETE and NONE.
+        scopes: Scope key to scope, for every scope in the batch.
+    """
+
+    actions: pa.Table
+    text_hash: pa.Array
+    scopes: Mapping[str, Mapping[str, str]]
+
+
+def check_actions(actions: pa.Table) -> Batch:
+    """Check actions and put them in order.
+
+    Args:
+        actions: Columns of the schema `ACTIONS`, in any order; further columns are ignored.
+
+    Raises:
+        InvalidArgumentError: For a missing column, a null or blank value where one is needed, an
+            unknown event, a record type of the table's own, or a scope key that is not the
+            scope's.
+    """
+    table = _conform(actions, ACTIONS, "actions").sort_by(
+        [("scope_key", "ascending"), ("seq", "ascending")]
+    )
+    table = table.combine_chunks()
+    _check_values(table)
+    scopes = _scopes(table)
+    hashes = _text_hashes(table)
+    return Batch(actions=_mint_missing_ids(table), text_hash=hashes, scopes=scopes)
+
+
+def check_ledger(ledger: pa.Table | None) -> pa.Table:
+    """Check ledger rows; None means none.
+
+    Raises:
+        InvalidArgumentError: For a missing column or a null.
+    """
+    if ledger is None:
+        return LEDGER.empty_table()
+    return _conform(ledger, LEDGER, "ledger")
+
+
+def batch_hash(batch: Batch, ledger: pa.Table) -> str:
+    """Hash what a commit is asked to do; the order in which the rows came does not count."""
+    rows = ledger.sort_by([(name, "ascending") for name in LEDGER.names])
+    # The scope map is dropped: the scope key says the same.
+    return content_hash(batch.actions.drop_columns(["scope"]), rows)
+
+
+def _conform(table: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
+    missing = [name for name in schema.names if name not in table.column_names]
+    if missing:
+        raise InvalidArgumentError(
+            f"The {what} lack the columns {missing!r}; they need {schema.names!r}."
+        )
+    for field in schema:
+        if not field.nullable and table[field.name].null_count:
+            raise InvalidArgumentError(
+                f"Column {field.name!r} of the {what} holds {table[field.name].null_count} nulls; "
+                "it needs a value in every row."
+            )
+    try:
+        return table.select(schema.names).cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidArgumentError(
+            f"The {what} do not have the types of the published schema: {error}."
+        ) from error
+
+
+def _check_values(table: pa.Table) -> None:
+    events = set(pc.unique(table["event"]).to_pylist())
+    if unknown := sorted(events.difference(EVENTS)):
+        raise InvalidArgumentError(f"Unknown event {unknown[0]!r}; choices: {EVENTS!r}.")
+    types = set(pc.unique(table["record_type"]).to_pylist())
+    if reserved := sorted(types.intersection(SYSTEM_TYPES)):
+        raise InvalidArgumentError(
+            f"Record type {reserved[0]!r} is the table's own; no action may use it."
+        )
+    changes = pc.is_in(table["event"], pa.array(["UPDATE", "DELETE"]))
+    if pc.any(pc.and_(changes, pc.is_null(table["memory_id"]))).as_py():
+        raise InvalidArgumentError("An UPDATE or DELETE has no memory_id; it must name its target.")
+    says = pc.is_in(table["event"], pa.array(["ADD", "UPDATE"]))
+    blank = pc.equal(pc.utf8_trim_whitespace(table["text"]), "")
+    if pc.any(pc.and_(says, blank)).as_py():
+        raise InvalidArgumentError(
+            "An ADD or UPDATE has a blank text; a memory must say something."
+        )
+
+
+def _scopes(table: pa.Table) -> dict[str, dict[str, str]]:
+    """Read each scope from its key, which alone decides where rows go."""
+    firsts = table.select(["scope_key", "scope"]).append_column(
+        "row", pa.array(range(table.num_rows), pa.int64())
+    )
+    firsts = firsts.take(
+        firsts.group_by("scope_key", use_threads=False).aggregate([("row", "min")])["row_min"]
+    )
+    return {
+        row["scope_key"]: _checked_scope(row["scope_key"], dict(row["scope"]))
+        for row in firsts.drop_columns(["row"]).to_pylist()
+    }
+
+
+def _checked_scope(key: str, scope: dict[str, Any]) -> dict[str, str]:
+    if ids.scope_key(scope) != key:
+        raise InvalidArgumentError(
+            f"Scope key {key!r} does not belong to the scope {scope!r}, whose key is "
+            f"{ids.scope_key(scope)!r}; make it with memorypipe.ids.scope_key."
+        )
+    return dict(orjson.loads(key))
+
+
+def _text_hashes(table: pa.Table) -> pa.Array:
+    events, texts = table["event"].to_pylist(), table["text"].to_pylist()
+    return pa.array(
+        [
+            ids.text_hash(text) if event in {"ADD", "UPDATE"} else None
+            for event, text in zip(events, texts, strict=True)
+        ],
+        pa.string(),
+    )
+
+
+def _mint_missing_ids(table: pa.Table) -> pa.Table:
+    missing = pc.and_(pc.equal(table["event"], "ADD"), pc.is_null(table["memory_id"]))
+    if not pc.any(missing).as_py():
+        return table
+    wanted = table.filter(missing).select(["record_type", "scope_key", "text"]).to_pylist()
+    minted = pa.array([ids.memory_id(*row.values()) for row in wanted], pa.string())
+    filled = pc.replace_with_mask(
+        table["memory_id"].combine_chunks(), missing.combine_chunks(), minted
+    )
+    return table.set_column(table.schema.get_field_index("memory_id"), "memory_id", filled)

@@ -1,0 +1,80 @@
+"""The ledger: which messages committed runs have dealt with, as Parquet beside the dataset.
+
+A file is written before the commit that names it in its run row: what a run row does not name
+does not count.
+"""
+
+import re
+from collections.abc import Iterable
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from memorypipe import ids
+from memorypipe.schema import LEDGER
+
+__all__ = ["LEDGER_FILE", "LEDGER_KEY", "read_ledger_keys", "write_ledger"]
+
+LEDGER_KEY = pa.binary(16)
+
+# A ledger file: the rows, each with its key, so that loading hashes nothing.
+LEDGER_FILE = LEDGER.append(pa.field("key", LEDGER_KEY, nullable=False))
+
+_FOLDER = "ledger"
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
+_NAME_CHARS = 80
+
+
+def write_ledger(uri: str, ledger: pa.Table, *, run_id: str) -> str:
+    """Write a ledger file that nothing names yet.
+
+    Args:
+        uri: Of the table.
+        ledger: Schema `LEDGER`.
+        run_id: Starts the file's name, for people who look into the folder.
+
+    Returns:
+        The name for the run row.
+    """
+    columns = [ledger[name].to_pylist() for name in ("scope_key", "conversation_id", "message_id")]
+    keys = pa.array([ids.ledger_key(*row) for row in zip(*columns, strict=True)], LEDGER_KEY)
+    filesystem, folder = _folder(uri)
+    filesystem.create_dir(folder, recursive=True)
+    # Two processes may commit one run at once: neither may write into the other's file.
+    name = f"{_UNSAFE.sub('_', run_id)[:_NAME_CHARS]}-{uuid4().hex}.parquet"
+    table = pa.table([*ledger.columns, keys], schema=LEDGER_FILE)
+    pq.write_table(table, f"{folder}/{name}", filesystem=filesystem)
+    return name
+
+
+def read_ledger_keys(uri: str, names: Iterable[str]) -> pa.Array:
+    """Read the keys of ledger files.
+
+    Args:
+        uri: Of the table.
+        names: As the run rows hold them.
+
+    Returns:
+        `fixed_size_binary(16)`, sorted, each key once.
+    """
+    filesystem, folder = _folder(uri)
+    chunks = [
+        chunk
+        for name in names
+        for chunk in pq.read_table(f"{folder}/{name}", columns=["key"], filesystem=filesystem)[
+            "key"
+        ].chunks
+    ]
+    keys = pc.unique(pa.chunked_array(chunks, LEDGER_KEY))
+    return keys.take(pc.sort_indices(keys))
+
+
+def _folder(uri: str) -> tuple[pafs.FileSystem, str]:
+    if "://" in uri:
+        filesystem, path = pafs.FileSystem.from_uri(uri)
+    else:
+        filesystem, path = pafs.LocalFileSystem(), uri
+    return filesystem, f"{path}/{_FOLDER}"

@@ -1,0 +1,117 @@
+"""What a back end of the memory table must do: snapshots to read, one atomic commit to write."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import pyarrow as pa
+
+from memorypipe.errors import TableError
+from memorypipe.table.records import Head
+
+__all__ = [
+    "ADDRESS",
+    "HEAVY_COLUMNS",
+    "RaceLostError",
+    "Snapshot",
+    "Storage",
+    "UnknownOutcomeError",
+    "Where",
+]
+
+# Column of `Snapshot.locate`: where the back end keeps the row, good for that snapshot only.
+ADDRESS = "_address"
+
+# Never read for a commit: both are null on what it closes and follow from the text elsewhere.
+HEAVY_COLUMNS = frozenset({"search_text", "vector"})
+
+
+class RaceLostError(TableError):
+    """Another commit came first: this one has surely not landed."""
+
+
+class UnknownOutcomeError(TableError):
+    """The commit failed in a way that does not tell whether it landed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """Which rows to read; each part that is given narrows.
+
+    Attributes:
+        record_type: ``"run"`` for run rows; None for everything but head and run rows.
+        scope_keys: Only these scopes; empty means no row.
+        memory_ids: Only these records; empty means no row.
+        rows: Only live revisions, only current ones, or all.
+    """
+
+    record_type: Literal["run"] | None = None
+    scope_keys: Collection[str] | None = None
+    memory_ids: Collection[str] | None = None
+    rows: Literal["live", "current", "all"] = "all"
+
+
+class Snapshot(Protocol):
+    """One version of the table, as it stays while others commit."""
+
+    @property
+    def head(self) -> Head:
+        """The head row of this version."""
+        ...
+
+    def scan(self, columns: Sequence[str], where: Where) -> pa.Table:
+        """Read columns of the rows that `where` selects, in any order."""
+        ...
+
+    def locate(self, memory_ids: pa.Array, text_hashes: pa.Array) -> pa.Table:
+        """Find all revisions of some records and the live rows that say certain texts.
+
+        Args:
+            memory_ids: Strings.
+            text_hashes: Strings, as from `memorypipe.ids.text_hash`.
+
+        Returns:
+            Every column but `HEAVY_COLUMNS`, and `ADDRESS`; no head or run rows.
+        """
+        ...
+
+    def commit(self, *, closed: pa.Array, rows: pa.Table, head: pa.Table) -> None:
+        """Replace the closed rows and the head by new ones, atomically.
+
+        Every other commit since this snapshot was read wins over this one.
+
+        Args:
+            closed: `ADDRESS` of the rows to take out.
+            rows: What to put in, in the table's schema, without the head row.
+            head: The new head row.
+
+        Raises:
+            RaceLostError: Surely not landed; try again on a fresh snapshot.
+            UnknownOutcomeError: Look for the run row in a fresh snapshot.
+            TableError: Surely not landed, and not worth another attempt.
+        """
+        ...
+
+
+class Storage(Protocol):
+    """A place that holds one memory table."""
+
+    def exists(self) -> bool:
+        """Tell whether there is a table."""
+        ...
+
+    def create(self, head: Head) -> None:
+        """Make an empty table; where another process made one meanwhile, that one stays."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """Read the newest version.
+
+        Raises:
+            TableNotFoundError: Where there is no table.
+        """
+        ...
+
+    def tidy(self) -> None:
+        """Merge small files once there are many; never fails a writer, changes no row."""
+        ...

@@ -1,0 +1,16 @@
+"""Fixtures of several folders."""
+
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def ray_2_cpus() -> Iterator[None]:
+    """Ray on two CPUs, started once: the smallest machine that the expressions must run on."""
+    import ray  # noqa: PLC0415  # most tests need no Ray, and it is slow to import
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    yield
+    ray.shutdown()

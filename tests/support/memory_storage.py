@@ -1,0 +1,81 @@
+"""A back end that keeps the table in memory: the contract in its shortest form."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memorypipe.errors import TableNotFoundError
+from memorypipe.table.records import HEAD_TYPE, SYSTEM_TYPES, Head, head_row, read_head
+from memorypipe.table.storage import ADDRESS, HEAVY_COLUMNS, RaceLostError, Where
+
+
+@dataclass(frozen=True)
+class MemorySnapshot:
+    """The rows of one version."""
+
+    storage: "MemoryStorage"
+    rows: pa.Table
+
+    @property
+    def head(self) -> Head:
+        heads = self.rows.filter(pc.equal(self.rows["record_type"], HEAD_TYPE)).to_pylist()
+        assert len(heads) == 1
+        return read_head(heads[0])
+
+    def scan(self, columns: Sequence[str], where: Where) -> pa.Table:
+        kinds = self.rows["record_type"]
+        if where.record_type is None:
+            mask = pc.invert(pc.is_in(kinds, pa.array(SYSTEM_TYPES)))
+        else:
+            mask = pc.equal(kinds, where.record_type)
+        if where.rows != "all":
+            mask = pc.and_(mask, self.rows[f"is_{where.rows}"])
+        for column, values in (("scope_key", where.scope_keys), ("memory_id", where.memory_ids)):
+            if values is not None:
+                wanted = pa.array(list(values), pa.string())
+                mask = pc.and_(mask, pc.is_in(self.rows[column], wanted))
+        return self.rows.filter(mask).select(columns)
+
+    def locate(self, memory_ids: pa.Array, text_hashes: pa.Array) -> pa.Table:
+        hit = pc.is_in(self.rows["memory_id"], memory_ids)
+        says = pc.is_in(self.rows["text_hash"], text_hashes, skip_nulls=True)
+        hit = pc.or_(hit, pc.and_(self.rows["is_live"], says))
+        hit = pc.and_not(hit, pc.is_in(self.rows["record_type"], pa.array(SYSTEM_TYPES)))
+        places = pa.array(range(self.rows.num_rows), pa.int64())
+        rows = self.rows.append_column(ADDRESS, places).filter(hit)
+        return rows.drop_columns(list(HEAVY_COLUMNS))
+
+    def commit(self, *, closed: pa.Array, rows: pa.Table, head: pa.Table) -> None:
+        places = pa.array(range(self.rows.num_rows), pa.int64())
+        old_head = pc.equal(self.rows["record_type"], HEAD_TYPE)
+        kept = self.rows.filter(pc.invert(pc.or_(pc.is_in(places, closed), old_head)))
+        self.storage.push(self.rows, pa.concat_tables([kept, rows, head]))
+
+
+class MemoryStorage:
+    """A table in memory."""
+
+    def __init__(self) -> None:
+        self._versions: list[pa.Table] = []
+
+    def exists(self) -> bool:
+        return bool(self._versions)
+
+    def create(self, head: Head) -> None:
+        self._versions.append(head_row(head))
+
+    def snapshot(self) -> MemorySnapshot:
+        if not self._versions:
+            raise TableNotFoundError("no table was made")
+        return MemorySnapshot(self, self._versions[-1])
+
+    def push(self, seen: pa.Table, rows: pa.Table) -> None:
+        """Make a new version, if the one that was seen is still the newest."""
+        if self._versions[-1] is not seen:
+            raise RaceLostError("another commit came first")
+        self._versions.append(rows)
+
+    def tidy(self) -> None:
+        return

@@ -1,0 +1,31 @@
+"""The scope cell."""
+
+from typing import Any
+
+import pytest
+
+from memorypipe.cells.scope import parse_scope
+from memorypipe.errors import InvalidCellError
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        '{"user_id":"u1","agent_id":7}',
+        {"user_id": "u1", "agent_id": 7, "thread_id": None},
+        [("user_id", "u1"), ("agent_id", "7")],
+    ],
+)
+def test_map_struct_and_json_give_the_same_scope(cell: Any) -> None:
+    assert parse_scope(cell, 0) == {"agent_id": "7", "user_id": "u1"}
+
+
+@pytest.mark.parametrize("cell", [None, "", " ", "{}", {}, []])
+def test_no_scope(cell: Any) -> None:
+    assert parse_scope(cell, 0) == {}
+
+
+@pytest.mark.parametrize("cell", ["u1", '["u1"]', 5, [1], {"user_id": " "}, {"user_id": "*"}])
+def test_bad_input_names_the_row(cell: Any) -> None:
+    with pytest.raises(InvalidCellError, match="Row 2: the scope cell"):
+        parse_scope(cell, 2)

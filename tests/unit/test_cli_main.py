@@ -1,0 +1,73 @@
+"""From the words of a command line to an exit code, without Ray."""
+
+import json
+
+import pytest
+
+from memorypipe.cli.main import main
+
+
+def test_no_words_ask_for_help(capsys):
+    assert main([]) == 0
+    assert "backfill" in capsys.readouterr().out
+
+
+def test_the_version_is_told(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("memorypipe 0.")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nonsense"],
+        ["backfill"],
+        ["backfill", "log", "--nonsense"],
+        ["backfill", "log", "--workers", "0", "--offline"],
+        ["backfill", "log", "--lookup", "best", "--offline"],
+        ["backfill", "log"],
+        ["plan", "log", "--offline", "--local-model"],
+        ["plan", "no-such-log", "--offline"],
+        ["apply", "run_1", "--max-failed", "many"],
+        ["show", "--limit", "x"],
+        ["history"],
+        ["runs", "--json", "show", "run_1"],
+    ],
+)
+def test_what_cannot_be_meant_is_a_usage_error_on_one_line(words, capsys):
+    assert main(words) == 2
+    told = capsys.readouterr()
+    assert told.err.startswith("error: ")
+    assert len(told.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["show"], "no memory table"),
+        (["history", "mem_1"], "no memory table"),
+        (["runs"], "no memory table"),
+        (["runs", "show", "run_1"], "run_1"),
+        (["apply", "run_1"], "run_1"),
+    ],
+)
+def test_what_is_not_there_is_an_error_and_one_json_object(words, told, tmp_path, capsys):
+    assert main([*words, "--table", str(tmp_path / "none"), "--json"]) == 1
+    written = capsys.readouterr()
+    value = json.loads(written.out)
+    assert value["status"] == "failed"
+    assert told in value["error"]
+    assert "Traceback" not in written.err
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_table_comes_from_the_environment_too(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MEMORYPIPE_TABLE", str(tmp_path / "from-the-environment"))
+    assert main(["show"]) == 1
+    assert "from-the-environment" in capsys.readouterr().err
+
+
+def test_a_traceback_is_shown_only_where_it_is_asked_for(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MEMORYPIPE_DEBUG", "1")
+    assert main(["show", "--table", str(tmp_path / "none")]) == 1
+    assert "Traceback" in capsys.readouterr().err

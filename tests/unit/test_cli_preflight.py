@@ -1,0 +1,79 @@
+"""What is wrong with log, key or endpoint is found before Ray starts."""
+
+import pytest
+
+from memorypipe.cli.keys import KeyCommand, KeyFile
+from memorypipe.cli.preflight import check_endpoint, check_key, check_log, is_proxied
+from memorypipe.errors import EndpointError, InvalidArgumentError
+from memorypipe.llm.spec import OFFLINE_URL, ModelSpec
+
+
+def _spec(**values) -> ModelSpec:
+    return ModelSpec(**{"base_url": "https://host/v1", "model": "m", **values})
+
+
+def test_a_log_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(InvalidArgumentError, match="No log file"):
+        check_log([str(tmp_path / "none")], "auto")
+
+
+def test_an_unknown_format_is_an_error_with_the_choices(tmp_path):
+    (tmp_path / "log").write_text("")
+    check_log([str(tmp_path / "log")], "openai")
+    with pytest.raises(InvalidArgumentError, match="one of auto, openai"):
+        check_log([str(tmp_path / "log")], "foo")
+
+
+@pytest.mark.parametrize("environ", [{}, {"A_KEY": " "}])
+def test_a_variable_that_is_not_set_is_an_error_with_its_name(environ):
+    with pytest.raises(EndpointError, match="'A_KEY'"):
+        check_key(_spec(api_key="env:A_KEY"), environ)
+
+
+def test_a_variable_that_is_set_is_fine():
+    check_key(_spec(api_key="env:A_KEY"), {"A_KEY": "sk-1"})
+    check_key(_spec(), {})
+
+
+def test_a_key_file_or_command_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(EndpointError, match="is no file"):
+        check_key(_spec(api_key=KeyFile(str(tmp_path / "none"))), {})
+    with pytest.raises(EndpointError, match="there is no command 'no-such-command'"):
+        check_key(_spec(api_key=KeyCommand(("no-such-command", "x"))), {})
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("https://host/v1", ("host", 443)),
+        ("http://host/v1", ("host", 80)),
+        ("http://me:pw@host:8000/v1", ("host", 8000)),
+    ],
+)
+def test_the_endpoint_is_tried_at_its_port(url, place):
+    tried = []
+    check_endpoint(_spec(base_url=url), connect=lambda where, _timeout_s: tried.append(where))
+    assert tried == [place]
+
+
+def test_an_endpoint_that_nobody_listens_at_is_an_error_without_its_password():
+    def refuse(_where: tuple[str, int], _timeout_s: float) -> object:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    with pytest.raises(EndpointError, match="Connection refused") as caught:
+        check_endpoint(_spec(base_url="http://me:pw@host:8000/v1"), connect=refuse)
+    assert "pw" not in str(caught.value)
+
+
+def test_the_rules_are_nowhere():
+    def fail(_where: tuple[str, int], _timeout_s: float) -> object:
+        raise AssertionError
+
+    check_endpoint(_spec(base_url=OFFLINE_URL), connect=fail)
+
+
+def test_behind_a_proxy_a_direct_connection_says_nothing(monkeypatch):
+    monkeypatch.setenv("https_proxy", "http://proxy:3128")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert is_proxied("https://host/v1")
+    assert not is_proxied("https://127.0.0.1/v1")

@@ -1,0 +1,108 @@
+"""Options become checked settings before Ray, network and table are touched."""
+
+from typing import Any
+
+import pytest
+
+from memorypipe.cli.keys import KeyFile
+from memorypipe.cli.options import RunOptions
+from memorypipe.cli.prepare import Prepared, prepare
+from memorypipe.errors import InvalidArgumentError
+from memorypipe.llm.spec import OFFLINE_URL
+from memorypipe.rank import Lookup
+
+
+def _prepare(**options: Any) -> Prepared:
+    if not {"model", "local_model"} & options.keys():
+        options.setdefault("offline", True)
+    return prepare(RunOptions(logs=["log"], **options), offline_model="rules")
+
+
+def test_the_rules_need_no_address_and_see_all_memories():
+    prepared = _prepare()
+    assert (prepared.spec.base_url, prepared.spec.model) == (OFFLINE_URL, "rules")
+    assert prepared.settings["lookup"] == Lookup(strategy="all", max_memories=None)
+
+
+def test_an_endpoint_is_called_within_the_share_of_one_worker():
+    prepared = _prepare(
+        model="m",
+        base_url="https://host/v1",
+        workers=2,
+        max_qps=3.0,
+        max_concurrency=10,
+        max_retries=1,
+        param=["temperature=0"],
+    )
+    arguments = prepared.model_arguments()
+    assert prepared.workers == 2
+    assert (arguments["max_qps"], arguments["max_concurrency"]) == (1.5, 5)
+    assert (arguments["max_retries"], arguments["temperature"]) == (1, 0)
+    assert prepared.settings["lookup"] == Lookup()
+
+
+def test_requests_are_tried_again_five_times_unless_told_otherwise():
+    assert _prepare().spec.max_retries == 5
+
+
+def test_a_local_model_keeps_its_name_in_the_journal_whatever_its_port():
+    prepared = _prepare(local_model="").at(base_url="http://127.0.0.1:4711/v1", model="small")
+    assert prepared.spec.base_url == "http://127.0.0.1:4711/v1"
+    assert (prepared.spec.endpoint, prepared.spec.model) == ("local", "small")
+    assert prepared.spec.max_concurrency == 2
+
+
+@pytest.mark.parametrize("name", ["hint", "model", "journal", "foo"])
+def test_a_parameter_that_is_none_of_the_call_is_an_error(name):
+    with pytest.raises(InvalidArgumentError, match=f"--param {name}=… is no argument"):
+        _prepare(param=[f"{name}=1"])
+
+
+def test_a_key_option_without_an_endpoint_is_an_error():
+    with pytest.raises(InvalidArgumentError, match="go with --model and --base-url only"):
+        _prepare(key_env="A_KEY")
+
+
+def test_a_key_option_reaches_the_spec(tmp_path):
+    prepared = _prepare(model="m", base_url="http://h/v1", key_file=str(tmp_path / "key"))
+    assert prepared.model_arguments()["api_key"] == KeyFile(str(tmp_path / "key"))
+
+
+def test_a_hint_is_appended_for_both_stages(tmp_path):
+    (tmp_path / "hint").write_text("Only food.\n")
+    prepared = _prepare(hint=str(tmp_path / "hint"))
+    wanted = {"hint": "Only food.", "hint_mode": "append"}
+    assert (prepared.extract_hint, prepared.decide_hint) == (wanted, wanted)
+
+
+def test_a_hint_that_replaces_leaves_the_decisions_theirs(tmp_path):
+    (tmp_path / "hint").write_text("Only food.\n")
+    prepared = _prepare(hint=str(tmp_path / "hint"), hint_mode="replace")
+    assert prepared.extract_hint == {"hint": "Only food.", "hint_mode": "replace"}
+    assert prepared.decide_hint == {}
+
+
+def test_a_hint_that_cannot_be_read_is_an_error(tmp_path):
+    with pytest.raises(InvalidArgumentError, match="cannot be read: No such file"):
+        _prepare(hint=str(tmp_path / "none"))
+    (tmp_path / "blank").write_text(" \n")
+    with pytest.raises(InvalidArgumentError, match="is empty"):
+        _prepare(hint=str(tmp_path / "blank"))
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InvalidArgumentError, match="no UTF-8 text"):
+        _prepare(hint=str(tmp_path / "bytes"))
+
+
+def test_replacing_by_nothing_is_an_error():
+    with pytest.raises(InvalidArgumentError, match="needs --hint FILE"):
+        _prepare(hint_mode="replace")
+
+
+def test_the_log_is_read_as_the_options_say():
+    prepared = _prepare(scope=["user_id==u1"], keep=["a,b"], limit=3, format="openai")
+    assert prepared.reading == {
+        "format": "openai",
+        "scope": {"user_id": "=u1"},
+        "keep": ("a", "b"),
+        "limit": 3,
+    }

@@ -1,0 +1,64 @@
+"""The closing report shows some of the changes and the commands that make sense next."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from memorypipe.cli.run_report import next_steps, some_changes
+from memorypipe.pipeline.summary import RunSummary
+from memorypipe.schema import ACTIONS
+
+_SCOPE = [("user_id", "it's me")]
+
+
+def _row(seq: int, event: str) -> dict[str, Any]:
+    return {
+        "scope": _SCOPE,
+        "scope_key": "k",
+        "seq": seq,
+        "record_type": "memory",
+        "event": event,
+        "memory_id": f"mem_{seq}",
+        "text": "t",
+    }
+
+
+def _steps(status: str, *, table: str = "./memories", **values: Any) -> list[str]:
+    summary = RunSummary(run_id="run_1", status=status, **values)  # type: ignore[arg-type]  # a status
+    steps = next_steps(summary, [_row(0, "ADD")], table=table, memory_id="mem_0")
+    return [command for command, _ in steps]
+
+
+def test_after_a_commit_one_looks_at_what_is_remembered():
+    assert _steps("done") == [
+        """memorypipe show --scope 'user_id=it'"'"'s me'""",
+        "memorypipe history mem_0",
+    ]
+
+
+def test_open_windows_are_named_by_their_own_command():
+    assert _steps("partial", windows_failed=1)[-1] == "memorypipe runs show run_1 --failed"
+
+
+def test_after_a_plan_one_applies_it():
+    assert _steps("planned") == ["memorypipe apply run_1"]
+
+
+def test_another_table_is_part_of_the_command():
+    assert _steps("planned", table="my table") == ["memorypipe apply run_1 --table 'my table'"]
+
+
+@pytest.mark.parametrize("limit", [1, 4, 100])
+def test_only_changes_are_shown_in_their_order(limit):
+    events = ["NONE", "ADD", "UPDATE", "NONE", "DELETE", "ADD"] * 3
+    actions = pa.Table.from_pylist([_row(n, e) for n, e in enumerate(events)], schema=ACTIONS)
+    chosen = some_changes(actions, limit)
+    places = [row["seq"] for row in chosen]
+    assert len(chosen) == min(limit, 12)
+    assert places == sorted(places)
+    assert "NONE" not in {row["event"] for row in chosen}
+
+
+def test_no_action_is_no_change():
+    assert some_changes(ACTIONS.empty_table(), 5) == []

@@ -1,0 +1,55 @@
+import time
+
+import pytest
+
+from memorypipe.logs.recalled import drop_recalled
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "memories",
+        "memory",
+        "user_memories",
+        "recalled_memories",
+        "relevant-memories",
+        "retrieved_memory",
+        "Long-Term-Memory",
+    ],
+)
+def test_a_block_of_recalled_memories_is_dropped(tag: str) -> None:
+    text = f"Hello.\n<{tag} n='2'>\nLikes tea.\nOwns a dog.\n</{tag}>\nWhat now?"
+    assert drop_recalled(text) == "Hello.\n\nWhat now?"
+
+
+def test_nested_blocks_go_whole() -> None:
+    text = "a<memories><memory>x</memory> y <memory>z</memory></memories>b<memory>c</memory>d"
+    assert drop_recalled(text) == "abd"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " I lost my <memory> card ",
+        "closing </memories> only",
+        "<memorial>kept</memorial>",
+        "a < b and memory > c",
+        "",
+    ],
+)
+def test_other_text_stays_as_it_is(text: str) -> None:
+    assert drop_recalled(text) == text
+
+
+def test_an_open_tag_inside_a_block_goes_with_it() -> None:
+    assert drop_recalled("a<memories> x <memory> y </memories>b") == "ab"
+
+
+def test_a_stray_tag_does_not_hide_a_complete_block() -> None:
+    assert drop_recalled("<memory> <memories>x</memories> rest") == "<memory>  rest"
+
+
+def test_many_open_tags_take_linear_time() -> None:
+    start = time.perf_counter()
+    drop_recalled("<memories>" * 50_000 + "</memory>" * 50_000)
+    assert time.perf_counter() - start < 2

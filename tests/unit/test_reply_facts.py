@@ -1,0 +1,242 @@
+"""Replies to an extraction request: everything said is kept, nothing is invented."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from memorypipe.llm.reply import read_facts
+
+TEA = '{"memories":[{"text":"Likes tea"}]}'
+
+
+def texts(reply: str | None, finish_reason: str = "stop") -> list[str]:
+    return [item["text"] for item in read_facts(reply, finish_reason=finish_reason).items]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(TEA, id="clean"),
+        pytest.param(f"```json\n{TEA}\n```", id="fenced"),
+        pytest.param(f"```\n{TEA}\n```\nOnly durable facts were kept.", id="fence then prose"),
+        pytest.param(f"These are the facts: {TEA} Good luck!", id="prose around"),
+        pytest.param(f"As in {{this}} and [1]: {TEA}", id="brackets in prose"),
+        pytest.param(f"- [ ] done\n{TEA}", id="check box before"),
+        pytest.param(f'["tea"] was said, so: {TEA}', id="a wrapper wins over a bare list"),
+        pytest.param(f'<think>{{"memories":[{{"text":"no"}}]}}?</think>{TEA}', id="think"),
+        pytest.param(f'<thinking>hm ["no"]</thinking>\n{TEA}', id="thinking"),
+        pytest.param(f"[THINK]hm {{no}}[/THINK]{TEA}", id="square think"),
+        pytest.param(f"◁think▷hm◁/think▷{TEA}", id="wedge think"),
+        pytest.param(
+            f'<|channel|>analysis<|message|>["no"]<|end|><|channel|>final<|message|>{TEA}',
+            id="channels",
+        ),
+        pytest.param(f"that is clear</think>\n{TEA}", id="dangling end"),
+        pytest.param(f'maybe {{"memories":["no"]}}</think>{TEA}', id="draft, dangling end"),
+        pytest.param(f'maybe {{"memories":["no</think>{TEA}', id="broken draft, dangling end"),
+        pytest.param(f'<think>maybe {{"memories":["no"]}} or {TEA}', id="unclosed: the last"),
+        pytest.param(f"{TEA}</think>", id="closing tag behind the answer"),
+        pytest.param(f'{TEA}<think>or {{"memories":["no"]}}', id="open tag behind the answer"),
+        pytest.param('{"memories":[{"text":"Likes tea"},]}', id="trailing comma"),
+        pytest.param('{"memories":[{"text":"Likes tea",}]}', id="trailing comma in item"),
+        pytest.param("{'memories': [{'text': 'Likes tea', 'context': None}]}", id="Python"),
+        pytest.param('{memories: [{text: "Likes tea"}]}', id="bare keys"),
+        pytest.param('{"memories":[{"text":"Likes tea"} // sure\n]}', id="comment"),
+        pytest.param('{"memories":[{"text":"Likes tea","score":NaN}]}', id="NaN"),
+        pytest.param('{"memories":[{"text":"Likes tea"}}', id="missing bracket"),
+        pytest.param('{"memories":[{"text":"Likes tea"}]}}', id="bracket too many"),
+        pytest.param('["Likes tea"]', id="list of strings"),
+        pytest.param('{"text":"Likes tea"}', id="bare item"),
+        pytest.param('{"memory":"Likes tea"}', id="bare item by another name"),
+        pytest.param('{"facts":[{"fact":"Likes tea"}]}', id="fact"),
+        pytest.param('{"Facts":[{"Content":"Likes tea"}]}', id="case of keys"),
+        pytest.param('{"memories":{"text":"Likes tea"}}', id="object where a list belongs"),
+        pytest.param('{"memories":{"1":{"text":"Likes tea"}}}', id="numbered objects"),
+        pytest.param('{"extracted":[{"text":"Likes tea"}]}', id="unknown wrapper of objects"),
+        pytest.param('{"ok":true,"result":{"memories":["Likes tea"]}}', id="nested wrapper"),
+        pytest.param(f"{TEA}\n{TEA}", id="the same twice"),
+        pytest.param('{"memories":[{"text":" "},{"text":"Likes tea"}]}', id="blank beside"),
+        pytest.param('{"memories":[{"note":"?"},7,{"text":"Likes tea"}]}', id="no item beside"),
+        pytest.param('{"memories":[{"text": oops},{"text":"Likes tea"}]}', id="broken beside"),
+        pytest.param('{"memories":[{"text":"Likes tea"}, ...]}', id="ellipsis"),
+    ],
+)
+def test_what_was_said_is_found_wherever_it_stands(reply: str) -> None:
+    read = read_facts(reply, finish_reason="stop")
+    assert ([item["text"] for item in read.items], read.status) == (["Likes tea"], "ok")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Asked why the page prints <think>plan</think>",
+        "Prints </think> and then nothing",
+        "Writes ```json\n[]\n``` and {braces} in prose",
+        "Trinkt gerne Kaffee ☕ in São Paulo, 東京",
+        'Says "hi" and C:\\temp\\new',
+        "| a | b |\n|---|---|\n| 1 | 2 |",
+    ],
+)
+def test_texts_keep_their_characters(text: str) -> None:
+    assert texts(json.dumps({"memories": [{"text": text}]})) == [text]
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (r'{"memories":[{"text":"Path is C:\data"}]}', [r"Path is C:\data"]),
+        (r'["A path C:\data with <think>x</think>"]', [r"A path C:\data with <think>x</think>"]),
+        (r'["bad \u12 escape", "caf\u00e9",]', [r"bad \u12 escape", "café"]),
+        (r'["an \ud83d\ude00 emoji",]', ["an 😀 emoji"]),
+        (
+            '["Said "hi" to Bob, then left", "Owns a cat"]',
+            ['Said "hi" to Bob, then left', "Owns a cat"],
+        ),
+        ("['User's cat', 'b']", ["User's cat", "b"]),
+        (r"['It\'s late']", ["It's late"]),
+        ('["a" "b"]', ["a", "b"]),
+        ('["a"\n"b"]', ["a", "b"]),
+        ('[{"text":"a"} {"text":"b"}]', ["a", "b"]),
+        ('[{"text":"a" "context":"c"}]', ["a"]),
+        ('["line one\nline two"]', ["line one\nline two"]),
+    ],
+)
+def test_almost_json_is_read_as_it_was_meant(reply: str, expected: list[str]) -> None:
+    assert texts(reply) == expected
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ('{"memories":["a"]}\n{"memories":["b"]}', ["a", "b"]),
+        ('{"text":"a"}\n{"text":"b"}', ["a", "b"]),
+        ('```json\n["a"]\n```\n```json\n["b"]\n```', ["a", "b"]),
+        ('{"memories":["a"],"memories":["b"]}', ["a", "b"]),
+        ('{"memories":[{"text":"a"}},{"text":"b"}]}', ["a", "b"]),
+        ('{"memories":["a"]} or, as an example, {"memories":["b"]}', ["a"]),
+    ],
+)
+def test_values_that_follow_each_other_directly_are_all_kept(
+    reply: str, expected: list[str]
+) -> None:
+    assert texts(reply) == expected
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ('{"memories":[{"text":"a"},{"text":"b', ["a"]),
+        ('{"memories":[{"text":"a"},{"text":"b","context":"c', ["a"]),
+        ('{"memories":[{"text":"a"},{"text":"b"', ["a"]),
+        ('{"memories":["a","b', ["a"]),
+        ('[{"text":"a"},{"te', ["a"]),
+        ('{"text":"a"}\n{"text":"b', ["a"]),
+        ('{"memories":{"text":"a","context":"c', []),
+        ('{"memories":[{"te', []),
+    ],
+)
+def test_of_a_cut_reply_only_whole_items_are_kept(reply: str, expected: list[str]) -> None:
+    for finish_reason in ("length", "stop"):
+        read = read_facts(reply, finish_reason=finish_reason)
+        assert [item["text"] for item in read.items] == expected
+        assert read.status == "truncated"
+        assert read.dropped_items == 0
+
+
+def test_a_reply_that_used_up_its_tokens_counts_as_cut() -> None:
+    assert read_facts(TEA, finish_reason="length").status == "truncated"
+    assert read_facts(None, finish_reason="length").status == "truncated"
+
+
+def test_a_draft_in_reasoning_that_was_cut_is_no_answer() -> None:
+    read = read_facts(f"<think>perhaps {TEA}", finish_reason="length")
+    assert (read.items, read.status) == ((), "truncated")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["[]", '{"memories":[]}', "```json\n[]\n```", "<think>none</think>[]", "Nothing durable: []"],
+)
+def test_a_valid_empty_list_is_empty(reply: str) -> None:
+    read = read_facts(reply, finish_reason="stop")
+    assert (read.items, read.status, read.error) == ((), "empty", None)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        None,
+        "",
+        "I am sorry, I can't help with that.",
+        "It uses an int[] and { braces }.",
+        "{}",
+        '{"User likes coffee": ""}',
+        '{"memories":{"User likes coffee": ""}}',
+        '{"likes":["tea"]}',
+        '{"memories":"none were found"}',
+        '{"memories":null}',
+        '{"memories":[{"text":" "},{"note":"x"},7,null]}',
+        '[{"role":"user","content":"I like tea"}]',
+        '<think>{"memories":["a draft"]}</think>I would rather not.',
+        "{" * 5000,
+        "[" * 5000,
+    ],
+)
+def test_no_readable_item_is_an_error_and_not_no_facts(reply: str | None) -> None:
+    read = read_facts(reply, finish_reason="stop")
+    assert (read.items, read.status) == ((), "parse_error")
+    assert read.error
+
+
+def test_refusals_are_told_by_the_endpoint() -> None:
+    assert read_facts(None, finish_reason="stop", refusal="I can't.").status == "refused"
+    assert read_facts(TEA, finish_reason="content_filter").status == "refused"
+    assert read_facts(TEA, finish_reason="stop", refusal="").status == "ok"
+
+
+def test_items_that_cannot_be_read_are_counted() -> None:
+    read = read_facts('{"memories":["a",{"note":1},{"text":""},[],oops]}', finish_reason="stop")
+    assert (len(read.items), read.dropped_items) == (1, 4)
+
+
+def test_what_no_store_can_hold_is_replaced_and_counted() -> None:
+    reply = r'{"memories":[{"text":"a\ud800b\u0000","context":"\udc00"}]}'
+    read = read_facts(reply, finish_reason="stop")
+    assert read.items == ({"text": "a\ufffdb\ufffd", "context": "\ufffd"},)
+    assert read.repaired == 3
+
+
+def test_details_are_kept_in_one_shape_and_unknown_keys_are_not() -> None:
+    item = {"text": "a", "context": "", "sources": [1, "m2"], "event_time": "2024", "topics": "x"}
+    read = read_facts(json.dumps([item | {"confidence": 1}]), finish_reason="stop")
+    assert read.items == (
+        {"text": "a", "sources": ["1", "m2"], "event_time": "2024", "topics": ["x"]},
+    )
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["[", '{"a" ', '["a ', '["a",', "'a ", "<think>", "</think>", "[1] ", '{"x":1} ', '{"a":{',
+     '{"memories":["a"], ', '"\n', "\\", '[{"text": x}, '],
+)  # fmt: skip
+def test_a_reply_in_circles_is_given_up_in_time(unit: str) -> None:
+    begin = time.process_time()
+    read_facts(unit * 8000, finish_reason="length")
+    assert time.process_time() - begin < 10
+
+
+SHARED = Path(os.environ.get("MEMORYPIPE_SHARED", Path(__file__).parents[3] / "shared"))
+REPLIES = SHARED / "fixtures" / "llm_replies.jsonl"
+
+
+@pytest.mark.skipif(not REPLIES.exists(), reason="there is no folder of recorded replies")
+def test_recorded_replies_give_what_must_be_kept() -> None:
+    for line in REPLIES.read_text(encoding="utf-8").splitlines():
+        case = json.loads(line)
+        read = read_facts(case["reply"], finish_reason=case["finish_reason"])
+        expected = case["expect"]["texts"] or []
+        assert [item["text"] for item in read.items] == expected, case["name"]
+        assert read.status in case["expect"]["status"].split("|"), case["name"]

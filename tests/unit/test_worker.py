@@ -1,0 +1,230 @@
+"""The worker: one attempt budget, one reply per request, a stop that stops."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memorypipe.errors import EndpointError, RejectedRequestError, RetryableModelError
+from memorypipe.llm.spec import ModelSpec
+from memorypipe.llm.types import Reply, Request
+from memorypipe.llm.worker import Worker
+from tests.support.scripted_model import ScriptedModel, WordStage, content, said
+
+Start = Callable[..., tuple[Worker, ScriptedModel]]
+BUSY = RetryableModelError("busy", "http_503", 0.0)
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start workers over scripted models; all are closed at the end."""
+    workers: list[Worker] = []
+
+    def make(script: Any, **spec: Any) -> tuple[Worker, ScriptedModel]:
+        model = ScriptedModel(script)
+        described = ModelSpec(base_url="http://localhost:1/v1", model="m", **spec)
+        workers.append(Worker(described, model=model))
+        return workers[-1], model
+
+    yield make
+    for worker in workers:
+        worker.close()
+
+
+def echo(request: Request, _number: int) -> Reply:
+    return said(content(request))
+
+
+def test_outcomes_come_in_the_order_of_the_tasks(start: Start) -> None:
+    worker, model = start(echo, max_concurrency=7)
+    tasks = [f"task {n}" for n in range(50)]
+    outcomes = worker.run(WordStage(), tasks)
+    assert [" ".join(outcome.value or ()) for outcome in outcomes] == tasks
+    assert len(model.requests) == 50
+
+
+@pytest.mark.parametrize("portion", [1, 4, 100])
+def test_concurrency_is_used_up_and_never_passed_whatever_the_portion(start: Start, portion: int) -> None:
+    worker, model = start(echo, max_concurrency=7)
+    worker.run(WordStage(), [f"task {n}" for n in range(100)], portion=portion)
+    assert model.max_in_flight == 7
+
+
+def test_no_tasks_need_nothing(start: Start) -> None:
+    worker, model = start(echo)
+    assert worker.run(WordStage(), []) == []
+    assert model.requests == []
+
+
+def test_a_failure_that_may_pass_is_tried_again_within_the_budget(start: Start) -> None:
+    worker, model = start(lambda request, n: BUSY if n < 3 else echo(request, n), max_retries=2)
+    (outcome,) = worker.run(WordStage(), ["hello there"])
+    assert (outcome.status, outcome.attempts, len(model.requests)) == ("ok", 3, 3)
+    assert outcome.failures == (("http_503", 2),)
+
+
+def test_a_used_up_budget_is_an_error_and_no_empty_result(start: Start) -> None:
+    worker, model = start(lambda *_: BUSY, max_retries=2)
+    (outcome,) = worker.run(WordStage(), ["hello"])
+    assert (outcome.value, outcome.status) == (None, "llm_error")
+    assert outcome.error == "RetryableModelError: busy"
+    assert len(model.requests) == 3
+
+
+def test_a_rejected_request_is_final_for_its_row_alone(start: Start) -> None:
+    def script(request: Request, n: int) -> Reply | Exception:
+        return RejectedRequestError("too long") if "long" in content(request) else echo(request, n)
+
+    worker, model = start(script, max_retries=5)
+    outcomes = worker.run(WordStage(), ["a long one", "a good one"])
+    assert [outcome.status for outcome in outcomes] == ["llm_error", "ok"]
+    assert len(model.requests) == 2
+
+
+def test_a_bad_reply_is_told_to_the_model(start: Start) -> None:
+    worker, model = start(lambda _, n: said("[bad") if n == 1 else said("fine"), max_retries=1)
+    (outcome,) = worker.run(WordStage(), ["hello"])
+    assert "it stands in brackets" in content(model.requests[1])
+    assert (outcome.status, outcome.attempts) == ("ok", 2)
+    assert outcome.prompt_tokens == 2, "the bad reply was paid for too"
+
+
+def test_transport_retries_and_corrections_share_one_budget(start: Start) -> None:
+    worker, model = start(lambda _, n: BUSY if n % 2 else said("[bad"), max_retries=3)
+    (outcome,) = worker.run(WordStage(), ["hello"])
+    assert (outcome.status, len(model.requests)) == ("parse_error", 4)
+    assert outcome.raw_reply == "[bad"
+
+
+def cut_long(request: Request, _number: int) -> Reply:
+    """Cut what is longer than two words."""
+    words = content(request).split()
+    return said(" ".join(words[:2]), finish_reason="length" if len(words) > 2 else "stop")
+
+
+def test_a_reply_that_was_cut_is_asked_for_in_halves(start: Start) -> None:
+    worker, model = start(cut_long, max_retries=6)
+    (outcome,) = worker.run(WordStage(), ["one two three four"])
+    assert (outcome.value, outcome.status) == (("one", "two", "three", "four"), "ok")
+    assert [content(request) for request in model.requests] == [
+        "one two three four",
+        "one two",
+        "three four",
+    ]
+
+
+@pytest.mark.parametrize("max_retries", [0, 1])
+def test_without_a_budget_for_both_halves_the_complete_items_are_kept(
+    start: Start, max_retries: int
+) -> None:
+    worker, model = start(cut_long, max_retries=max_retries)
+    (outcome,) = worker.run(WordStage(), ["one two three four"])
+    assert (outcome.value, outcome.status, len(model.requests)) == (("one",), "truncated", 1)
+
+
+def test_halves_never_pass_the_budget(start: Start) -> None:
+    worker, model = start(cut_long, max_retries=2)
+    (outcome,) = worker.run(WordStage(), [" ".join("abcdefgh")])
+    assert (outcome.status, len(model.requests)) == ("truncated", 3)
+
+
+def test_a_wrong_key_stops_the_job_with_one_error(start: Start) -> None:
+    worker, model = start(lambda *_: EndpointError("wrong key"), max_concurrency=4, max_retries=9)
+    with pytest.raises(EndpointError, match="wrong key"):
+        worker.run(WordStage(), [f"task {n}" for n in range(100)])
+    assert len(model.requests) <= 4, "only what was in flight"
+
+
+def test_after_a_reset_the_endpoint_is_tried_again(start: Start) -> None:
+    worker, _ = start(lambda request, n: EndpointError("wrong key") if n == 1 else echo(request, n))
+    with pytest.raises(EndpointError):
+        worker.run(WordStage(), ["a"])
+    with pytest.raises(EndpointError):
+        worker.run(WordStage(), ["a"])
+    worker.reset()
+    assert worker.run(WordStage(), ["a"])[0].status == "ok"
+
+
+def test_an_endpoint_that_has_answered_may_fail_and_the_key_is_read_again(start: Start) -> None:
+    worker, model = start(
+        lambda request, n: EndpointError("restarting") if n == 2 else echo(request, n),
+        max_retries=1,
+        max_concurrency=1,
+    )
+    outcomes = worker.run(WordStage(), ["a", "b", "c"])
+    assert [outcome.status for outcome in outcomes] == ["ok", "ok", "ok"]
+    assert model.refreshed == 1
+
+
+def test_a_schema_that_the_server_rejects_is_left_out_from_then_on(start: Start) -> None:
+    def script(request: Request, n: int) -> Reply | Exception:
+        if "response_format" in request.params:
+            return RejectedRequestError("unknown response_format", rejects_schema=True)
+        return echo(request, n)
+
+    worker, model = start(script, max_concurrency=1)
+    outcomes = worker.run(WordStage(), ["a", "b"])
+    assert [(outcome.status, outcome.attempts) for outcome in outcomes] == [("ok", 1), ("ok", 1)]
+    assert len(model.requests) == 3
+
+
+def test_the_callers_own_response_format_is_never_left_out(start: Start) -> None:
+    error = RejectedRequestError("unknown response_format", rejects_schema=True)
+    worker, model = start(lambda *_: error, params={"response_format": {"type": "json_object"}})
+    (outcome,) = worker.run(WordStage(), ["a"])
+    assert (outcome.status, len(model.requests)) == ("llm_error", 1)
+    assert model.requests[0].params["response_format"] == {"type": "json_object"}
+
+
+def test_what_the_journal_knows_is_not_asked_again(start: Start, tmp_path: Path) -> None:
+    first, _ = start(echo, journal=str(tmp_path))
+    first.run(WordStage(), ["a b", "c"])
+    again, model = start(echo, journal=str(tmp_path))
+    outcomes = again.run(WordStage(), ["a b", "c", "d"])
+    assert [(outcome.cached, outcome.attempts) for outcome in outcomes] == [
+        (True, 0),
+        (True, 0),
+        (False, 1),
+    ]
+    assert outcomes[0].value == ("a", "b")
+    assert len(model.requests) == 1
+
+
+def test_equal_requests_in_flight_are_sent_once_and_both_get_the_reply(
+    start: Start, tmp_path: Path
+) -> None:
+    worker, model = start(echo, journal=str(tmp_path))
+    outcomes = worker.run(WordStage(), ["same"] * 5)
+    assert [outcome.value for outcome in outcomes] == [("same",)] * 5
+    assert len(model.requests) == 1
+
+
+def test_equal_requests_in_flight_share_a_failure_too(start: Start, tmp_path: Path) -> None:
+    worker, model = start(lambda *_: RejectedRequestError("no"), journal=str(tmp_path))
+    outcomes = worker.run(WordStage(), ["same"] * 5)
+    assert [outcome.status for outcome in outcomes] == ["llm_error"] * 5
+    assert len(model.requests) == 1
+
+
+def test_a_bad_reply_is_not_served_from_the_journal(start: Start, tmp_path: Path) -> None:
+    bad, _ = start(lambda *_: said("[bad"), journal=str(tmp_path))
+    assert bad.run(WordStage(), ["a"])[0].status == "parse_error"
+    good, _ = start(echo, journal=str(tmp_path))
+    assert good.run(WordStage(), ["a"])[0].status == "ok"
+
+
+def test_a_resumed_run_splits_as_the_first_one_did(start: Start, tmp_path: Path) -> None:
+    first, _ = start(cut_long, journal=str(tmp_path), max_retries=2)
+    (before,) = first.run(WordStage(), [" ".join("abcdefgh")])
+    again, model = start(cut_long, journal=str(tmp_path), max_retries=2)
+    (after,) = again.run(WordStage(), [" ".join("abcdefgh")])
+    assert (after.value, after.status) == (before.value, before.status)
+    assert model.requests == []
+
+
+def test_closing_closes_the_model(start: Start) -> None:
+    worker, model = start(echo)
+    worker.run(WordStage(), ["a"])
+    worker.close()
+    assert model.closed
