@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import orjson
+
 from memorypipe.cells.json_text import decode, encode, invalid
 from memorypipe.llm.reply import ReadActions
 from memorypipe.llm.types import Fact
@@ -75,6 +77,22 @@ def raw_actions(cell: str | None, row: int) -> list[dict[str, Any]] | None:
     """Read a cell as the dicts that stand in it, as `parse_actions` does."""
     if cell is None:
         return None
+    try:
+        value = orjson.loads(cell) if "\\" not in cell else decode(cell)
+        actions: list[Any] | Any = value["actions"]
+    except (ValueError, TypeError, KeyError):
+        return _examined(cell, row)
+    if isinstance(actions, list):
+        for item in actions:
+            if not isinstance(item, dict):
+                break
+        else:
+            return actions
+    return _examined(cell, row)
+
+
+def _examined(cell: str, row: int) -> list[dict[str, Any]]:
+    """Read a cell step by step: it may be odd, or the error has to name what is wrong."""
     if not isinstance(cell, str):
         invalid(row, "actions", f"expected a string, got {type(cell).__name__}")
     try:

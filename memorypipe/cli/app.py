@@ -2,11 +2,11 @@
 
 import importlib
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
 
+from memorypipe.cli.help import GroupedCommand
 from memorypipe.cli.options import (
     DEFAULT_TABLE,
     ApplyOptions,
@@ -26,11 +26,13 @@ __all__ = ["app"]
 app = typer.Typer(
     name="memorypipe",
     help="Turn conversation logs into a memory table for AI agents.",
+    epilog="Begin with: memorypipe backfill LOGS --offline, then: memorypipe show",
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-_runs = typer.Typer(help="What ran, and what stayed open.")
+_runs = typer.Typer(help="What ran, and what stayed open.", rich_markup_mode=None)
 
 
 def _lazy(module: str, name: str, help_text: str) -> Callable[[Any], int]:
@@ -50,7 +52,9 @@ def _lazy(module: str, name: str, help_text: str) -> Callable[[Any], int]:
 def _add(
     group: typer.Typer, name: str, options: type[Any], where: tuple[str, str], help_text: str
 ) -> None:
-    group.command(name, help=help_text)(as_command(_lazy(*where, help_text), options))
+    group.command(name, cls=GroupedCommand, help=help_text, short_help=help_text)(
+        as_command(_lazy(*where, help_text), options)
+    )
 
 
 _RUN = "memorypipe.cli.run_commands"
@@ -92,6 +96,8 @@ app.add_typer(_runs, name="runs")
 
 def _print_version(is_wanted: bool) -> None:  # noqa: FBT001  # the signature of an option's callback
     if is_wanted:
+        from importlib.metadata import version  # noqa: PLC0415  # slow, and for this option alone
+
         typer.echo(f"memorypipe {version('memorypipe')}")
         raise typer.Exit
 

@@ -1,6 +1,5 @@
 """The entry point: from the words of a command line to an exit code."""
 
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -10,14 +9,13 @@ from typer.main import get_command
 
 from memorypipe.cli.app import app
 from memorypipe.cli.exit_codes import ExitCode
-from memorypipe.cli.output import Output
+from memorypipe.cli.output import DEBUG_VARIABLE, Output
 from memorypipe.cli.values import attach_local_model
 from memorypipe.errors import InvalidArgumentError, MemoryPipeError
 
 __all__ = ["main"]
 
 _NAME = "memorypipe"
-_DEBUG_VARIABLE = "MEMORYPIPE_DEBUG"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _fail(error: Exception, output: Output) -> int:
     """Tell of an error on one line, and say how the command ends."""
-    if os.environ.get(_DEBUG_VARIABLE) == "1":
+    if output.debugs:
         traceback.print_exception(error)
     if isinstance(error, typer.TyperException):
         context = getattr(error, "ctx", None)
@@ -55,7 +53,5 @@ def _fail(error: Exception, output: Output) -> int:
     if isinstance(error, MemoryPipeError):
         output.fail(str(error))
     else:
-        output.fail(
-            f"{type(error).__name__}: {error} (unexpected; {_DEBUG_VARIABLE}=1 shows where)"
-        )
+        output.fail(f"{type(error).__name__}: {error} (unexpected; {DEBUG_VARIABLE}=1 shows where)")
     return ExitCode.ERROR

@@ -11,7 +11,9 @@ from typing import IO, Any, Self
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["Output", "WarningsTo", "plain", "shown_scope", "shown_time"]
+__all__ = ["DEBUG_VARIABLE", "Output", "WarningsTo", "plain", "shown_scope", "shown_time"]
+
+DEBUG_VARIABLE = "MEMORYPIPE_DEBUG"
 
 _CONTROL_REPLACEMENT = "\ufffd"
 _BIDI_CONTROLS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -37,6 +39,11 @@ class Output:
         self.has_result = False
         self._stdout = stdout or sys.stdout
         self.err = Console(file=stderr or _own_stderr(), highlight=False, soft_wrap=True)
+
+    @property
+    def debugs(self) -> bool:
+        """Whether the user looks for a fault and wants to see everything."""
+        return os.environ.get(DEBUG_VARIABLE) == "1"
 
     @property
     def is_terminal(self) -> bool:
@@ -68,17 +75,19 @@ class Output:
         """Tell something that the user may want to change."""
         self.err.print(Text.assemble(("warning: ", "yellow"), message))
 
-    def fail(self, message: str, **fields: Any) -> None:
-        """Tell why there is no good result, on one line.
+    def error(self, message: str) -> None:
+        """Tell what went wrong, on one line.
 
         Args:
             message: What, the value, the choices, the next step.
-            **fields: What goes with `status` and `error` where JSON is wanted.
         """
-        line = plain(message)
-        self.err.print(Text.assemble(("error: ", "bold red"), line))
+        self.err.print(Text.assemble(("error: ", "bold red"), plain(message)))
+
+    def fail(self, message: str) -> None:
+        """Tell what went wrong, where there is no result; arguments as of `error`."""
+        self.error(message)
         if self.as_json and not self.has_result:
-            self.result({"status": "failed", **fields, "error": line}, ())
+            self.result({"status": "failed", "error": plain(message)}, ())
 
 
 class WarningsTo(logging.Handler):

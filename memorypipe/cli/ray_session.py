@@ -16,14 +16,16 @@ _LEAST_STORE_BYTES = 128 * 1024**2
 
 
 @contextmanager
-def ray_session(address: str | None) -> Iterator[None]:
+def ray_session(address: str | None, *, is_quiet: bool = True) -> Iterator[None]:
     """Have Ray running: the one of this process, a cluster, or a new one on this machine.
 
     Args:
         address: Of a cluster; None starts Ray here. (Without that, Ray would join whatever
             cluster it finds on the machine.)
+        is_quiet: False lets Ray say what it has to say, for those who look for a fault.
     """
-    _silence_start()
+    if is_quiet:
+        _silence_start()
     import ray  # noqa: PLC0415  # it takes seconds, which no other command should wait for
 
     if ray.is_initialized():
@@ -31,11 +33,13 @@ def ray_session(address: str | None) -> Iterator[None]:
         return
     # Ray prints to standard output what its daemons say, whatever its settings, from threads of
     # its own; and its start writes to standard error past every Python logger.
-    with _to_nowhere(sys.stdout):
+    with _to_nowhere(sys.stdout, is_quiet=is_quiet):
         try:
-            with _to_nowhere(sys.stderr):
-                ray.init(log_to_driver=False, logging_level=logging.ERROR, **_place(address))
-            _silence_data()
+            with _to_nowhere(sys.stderr, is_quiet=is_quiet):
+                level = logging.ERROR if is_quiet else logging.INFO
+                ray.init(log_to_driver=not is_quiet, logging_level=level, **_place(address))
+            if is_quiet:
+                _silence_data()
             yield
         finally:
             ray.shutdown()
@@ -78,14 +82,18 @@ def _silence_data() -> None:
 
     DataContext.get_current().enable_progress_bars = False
     for name in ("ray", "ray.data"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+        # Errors too: they are raised as well, and their log is a traceback of a hundred lines.
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 @contextmanager
-def _to_nowhere(stream: TextIO) -> Iterator[None]:
+def _to_nowhere(stream: TextIO, *, is_quiet: bool) -> Iterator[None]:
     """Send to nowhere what anybody writes to a stream of this process, C++ code included."""
+    number = _descriptor(stream) if is_quiet else None
+    if number is None:
+        yield
+        return
     stream.flush()
-    number = stream.fileno()
     kept = os.dup(number)
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  # a device
         os.dup2(nowhere.fileno(), number)
@@ -95,3 +103,11 @@ def _to_nowhere(stream: TextIO) -> Iterator[None]:
         stream.flush()
         os.dup2(kept, number)
         os.close(kept)
+
+
+def _descriptor(stream: TextIO) -> int | None:
+    """Give the file descriptor behind a stream; None where there is none, as in a notebook."""
+    try:
+        return stream.fileno()
+    except OSError:
+        return None

@@ -24,16 +24,15 @@ def choose_changes(actions: Sequence[Mapping[str, Any]], limit: int) -> list[Map
         actions: Rows of `memorypipe.schema.ACTIONS`; NONE is left out.
         limit: At most this many.
     """
-    by_event: dict[str, list[int]] = {event: [] for event in ("DELETE", "UPDATE", "ADD")}
+    by_event: dict[str, list[int]] = {event: [] for event in _MARKS}
     for place, action in enumerate(actions):
         if action["event"] in by_event:
             by_event[action["event"]].append(place)
     chosen: list[int] = []
-    for kinds_left, places in zip((3, 2, 1), by_event.values(), strict=True):
-        others = sum(len(p) for p in by_event.values()) - len(chosen) - len(places)
-        room = limit - len(chosen)
-        chosen += places[: max(room // kinds_left, room - others)]
-        by_event = {event: p for event, p in by_event.items() if p is not places}
+    # The rarest kind first: what it leaves of its share is there for the others.
+    for kinds_before, places in enumerate(sorted(by_event.values(), key=len)):
+        share = (limit - len(chosen)) // (len(by_event) - kinds_before)
+        chosen += places[:share]
     return [actions[place] for place in sorted(chosen)]
 
 

@@ -83,7 +83,7 @@ def _pipeline(
             display.say("Loading the local model")
             prepared = _with_local_server(stack, prepared, prepared.choice)
         display.say("Starting Ray")
-        stack.enter_context(ray_session(options.ray_address))
+        stack.enter_context(ray_session(options.ray_address, is_quiet=not output.debugs))
         yield _make_pipeline(options.table, prepared, display)
 
 
@@ -130,8 +130,7 @@ def _commit(
 
 def _interrupted(output: Output) -> int:
     message = (
-        "Interrupted. Nothing was committed; what was answered is in the journal, and the same "
-        "command goes on from there."
+        "Interrupted. What was answered is in the journal; the same command goes on from there."
     )
     output.note(message)
     if output.as_json:

@@ -15,9 +15,10 @@ from memorypipe.pipeline.plan import Plan
 from memorypipe.pipeline.summary import RunSummary
 from memorypipe.table.table import MemoryTable
 
-__all__ = ["next_steps", "report_run", "some_changes"]
+__all__ = ["conflict_message", "next_steps", "report_run", "some_changes"]
 
 _EXAMPLES = 10
+_NAMED_MEMORIES = 3
 _PLANNED_CHANGES = 100
 _CHANGES = ("ADD", "UPDATE", "DELETE")
 
@@ -36,8 +37,8 @@ def report_run(
     is_planned = summary.status == "planned"
     value = {**summary.to_dict(), "table": planned.table_uri}
     if conflict is not None:
-        output.fail(f"{conflict} Nothing was committed; run `plan` or `backfill` again.")
-        value["error"] = str(conflict)
+        value["error"] = conflict_message(summary.run_id, conflict)
+        output.error(value["error"])
     if output.as_json:
         output.result(value, ())
         return
@@ -47,12 +48,24 @@ def report_run(
         summary,
         changes,
         table=planned.table_uri,
-        memory_id=_some_memory(planned.table_uri, changes) if summary.status != "planned" else None,
+        memory_id=None if is_planned else _some_memory(planned.table_uri, changes),
+        has_table=MemoryTable.exists(planned.table_uri),
     )
     lines = summary_lines(
         summary, changes, table=planned.table_uri, next_steps=steps, open_reasons=reasons
     )
     output.result(value, lines)
+
+
+def conflict_message(run_id: str, conflict: ConflictError) -> str:
+    """Say what held a commit back, and what to do."""
+    named = ", ".join(conflict.memory_ids[:_NAMED_MEMORIES])
+    more = len(conflict.memory_ids) - _NAMED_MEMORIES
+    return (
+        f"Run {run_id!r} was held back, nothing of it is committed: memories that it changes have "
+        f"changed since it was planned ({named}{f' and {more} more' if more > 0 else ''}). Run "
+        "`memorypipe plan` or `backfill` again; what was answered is not paid again."
+    )
 
 
 def some_changes(actions: pa.Table, limit: int) -> list[Mapping[str, Any]]:
@@ -67,7 +80,7 @@ def some_changes(actions: pa.Table, limit: int) -> list[Mapping[str, Any]]:
     for event in _CHANGES:
         found = pc.indices_nonzero(pc.equal(actions["event"], event))
         places += found.slice(0, limit).to_pylist()
-    return choose_changes(actions.take(sorted(places)).to_pylist(), limit)
+    return choose_changes(actions.take(pa.array(sorted(places), pa.int64())).to_pylist(), limit)
 
 
 def next_steps(
@@ -76,6 +89,7 @@ def next_steps(
     *,
     table: str,
     memory_id: str | None,
+    has_table: bool = True,
 ) -> list[tuple[str, str]]:
     """Give the commands to try after a run, each with what it does.
 
@@ -84,6 +98,7 @@ def next_steps(
         changes: Its changes, or some of them.
         table: The table's place.
         memory_id: A memory that it changed and that the table has.
+        has_table: Whether there is a table yet.
     """
     place = "" if table == DEFAULT_TABLE else f" --table {shlex.quote(table)}"
     if summary.status == "planned":
@@ -92,7 +107,7 @@ def next_steps(
         return []
     scope = dict(changes[0]["scope"]) if changes else {}
     pairs = "".join(f" --scope {shlex.quote(f'{k}={v}')}" for k, v in sorted(scope.items()))
-    steps = [(f"memorypipe show{pairs}{place}", "what is remembered")]
+    steps = [(f"memorypipe show{pairs}{place}", "what is remembered")] if has_table else []
     if memory_id is not None:
         steps.append((f"memorypipe history {memory_id}{place}", "how a memory came about"))
     if summary.windows_failed:

@@ -8,6 +8,8 @@ import math
 from collections import deque
 from types import TracebackType
 
+from aiolimiter import AsyncLimiter
+
 __all__ = ["Limits", "Pace", "TokenBudget"]
 
 _WINDOW_S = 1.0
@@ -22,38 +24,41 @@ _FIRST_GUESS_TOKENS = 1_000.0
 
 
 class Pace:
-    """Spaces starts evenly, first come first served.
+    """Spaces starts, first come first served.
 
     No window of one second, its ends included, holds more starts than `max_qps` rounded up. A
-    plain leaky bucket of capacity one loses the lateness of every timer, at 200 a second a tenth
-    of the rate; this one keeps a schedule, catches up after a late timer, and lets the window
-    rule have the last word.
+    leaky bucket that holds one start loses the lateness of every timer, at 200 a second a tenth
+    of the rate. This one holds a tenth of a second's worth, begins full, so that nothing bursts
+    at the start, and a record of the last second's starts has the last word.
 
     Args:
         max_qps: Starts per second, above 0.
     """
 
     def __init__(self, max_qps: float) -> None:
-        self._interval_s = 1.0 / max_qps
+        capacity = max(2.0, max_qps * _CATCH_UP_S)
+        self._bucket = AsyncLimiter(capacity, capacity / max_qps)
+        self._fill = capacity - 1.0
         self._starts: deque[float] = deque(maxlen=math.ceil(max_qps))
-        self._due_s = -math.inf
         self._turn = asyncio.Lock()
 
     async def wait(self) -> None:
         """Wait for the next start; the caller starts before it awaits anything else."""
         loop = asyncio.get_running_loop()
         async with self._turn:
-            while (now := loop.time()) < (allowed := self._allowed_s()):  # noqa: ASYNC110  # timers may fire early
+            if self._fill:
+                await self._bucket.acquire(self._fill)
+                self._fill = 0.0
+            await self._bucket.acquire()
+            while (now := loop.time()) < (allowed := self._allowed_s()):
                 await asyncio.sleep(allowed - now)
-            on_schedule = now - self._due_s <= _CATCH_UP_S
-            self._due_s = (self._due_s if on_schedule else now) + self._interval_s
             self._starts.append(now)
 
     def _allowed_s(self) -> float:
         if len(self._starts) < self._starts.maxlen:  # type: ignore[operator]  # a maxlen is set
-            return self._due_s
+            return -math.inf
         # The first instant at which the oldest start lies outside the closed window.
-        return max(self._due_s, math.nextafter(self._starts[0] + _WINDOW_S, math.inf))
+        return math.nextafter(self._starts[0] + _WINDOW_S, math.inf)
 
 
 class TokenBudget:

@@ -75,8 +75,8 @@ class LocalServer:
             "model": self.model,
             "context_tokens": context_tokens * parallel,  # llama.cpp shares it out
             "parallel": parallel,
-            # They wait by spinning: on a busy machine as many threads as CPUs made a reply
-            # seven times slower than half as many.
+            # Threads wait by spinning: on two busy CPUs llama.cpp's own default took three to
+            # seven times as long for a reply as one thread did.
             "threads": max(1, (os.cpu_count() or 1) // 2),
             "parent_pid": os.getpid(),
         }

@@ -62,5 +62,8 @@ class OfflineModel:
             model=OFFLINE_MODEL,
         )
 
+    async def refresh_key(self) -> None:
+        """Do nothing: there is no key."""
+
     async def close(self) -> None:
         """Nothing to release."""

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import ray
 
+from memorypipe.errors import PlanError
 from memorypipe.expressions.build_action import MemoryBuildAction
 from memorypipe.expressions.extract import MemoryExtract
 from memorypipe.logs.known import pack_keys
@@ -22,7 +23,7 @@ from memorypipe.pipeline.extraction import extract_facts
 from memorypipe.pipeline.identity import WindowDigest, describe_stage, make_run_id
 from memorypipe.pipeline.on_ray import arrow_batches
 from memorypipe.pipeline.plan import Plan
-from memorypipe.pipeline.run_folder import OPEN_WINDOWS, RunFolder
+from memorypipe.pipeline.run_folder import OPEN_WINDOWS, SCOPES, RunFolder
 from memorypipe.pipeline.settings import ConsolidationSettings
 from memorypipe.pipeline.summary import RunSummary, call_totals, fact_totals
 from memorypipe.schema import ACTIONS
@@ -86,6 +87,8 @@ class Planning:
         self._totals: Counter[str] = Counter()
         uri = config.table_uri
         table = MemoryTable.open(uri, create=False) if MemoryTable.exists(uri) else None
+        if table is not None and run_id in table.runs()["run_id"].to_pylist():
+            raise PlanError(f"Run {run_id!r} is committed already; choose another run id.")
         self._base_version = table.version if table else None
         self._known_keys = [] if table is None else table.ledger_keys().to_pylist()
 
@@ -115,25 +118,20 @@ class Planning:
             overlap_messages=settings.overlap_messages,
             known_keys_ref=ray.put(pack_keys(self._known_keys)) if self._known_keys else None,
         )
-        scratch = RunFolder(Path(uri) / "runs" / f".planning-{id(self):x}")
-        scratch.start()
         digest = WindowDigest()
-        for part, batch in enumerate(arrow_batches(dataset)):
-            digest.add(batch["window_id"])
-            scratch.write_part("windows", part, batch)
-            self._totals["cut"] += batch.num_rows
-            self._report("windows", self._totals["cut"], None)
-        run_id = self._run_id or make_run_id(
-            windows=digest.value(),
-            stages=self._stages(),
-            settings=settings.to_dict(),
-            base_version=self._base_version or 0,
-        )
-        folder = RunFolder.of(uri, run_id)
-        folder.start()
-        folder.path.rmdir()
-        scratch.path.rename(folder.path)
-        return folder
+        with RunFolder.scratch(uri) as scratch:
+            for part, batch in enumerate(arrow_batches(dataset)):
+                digest.add(batch["window_id"])
+                scratch.write_part("windows", part, batch)
+                self._totals["cut"] += batch.num_rows
+                self._report("windows", self._totals["cut"], None)
+            run_id = self._run_id or make_run_id(
+                windows=digest.value(),
+                stages=self._stages(),
+                settings=settings.to_dict(),
+                base_version=self._base_version or 0,
+            )
+            return scratch.become(run_id)
 
     def _extract_facts(self, folder: RunFolder) -> None:
         done, total = 0, self._totals["cut"]
@@ -165,7 +163,10 @@ class Planning:
             self._totals += call_totals(c for calls in batch["calls"].to_pylist() for c in calls)
             done += sum(windows_of[scope_key] for scope_key in batch["scope_key"].to_pylist())
             self._report("decide", done, self._totals["cut"])
-        return _lay_out(pa.concat_tables(results), self._conversations(folder))
+        scopes = pa.concat_tables(results).sort_by("scope_key")
+        chains = [scopes["scope_key"], pc.list_value_length(scopes["calls"]).cast(pa.int64())]
+        folder.write_table("scopes", pa.table(chains, schema=SCOPES))
+        return _lay_out(scopes, self._conversations(folder))
 
     def _conversations(self, folder: RunFolder) -> dict[str, str]:
         names = ["window_id", "conversation_id"]
@@ -235,7 +236,7 @@ def _lay_out(results: pa.Table, conversations: dict[str, str]) -> tuple[pa.Table
     """Lay scope results out as actions and open windows, sorted by scope."""
     actions: list[dict[str, Any]] = []
     opened: list[dict[str, Any]] = []
-    for scope in results.sort_by("scope_key").to_pylist():
+    for scope in results.to_pylist():
         named = {"scope": scope["scope"], "scope_key": scope["scope_key"]}
         actions += [{**action, **named} for action in scope["actions"]]
         opened += [

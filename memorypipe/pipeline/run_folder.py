@@ -5,6 +5,7 @@
 `windows/*.parquet`    schema `memorypipe.schema.WINDOWS`
 `facts/*.parquet`      schema `memorypipe.schema.FACTS`
 `actions.parquet`      schema `memorypipe.schema.ACTIONS`, sorted by scope and `seq`
+`scopes.parquet`       schema `SCOPES`: decision calls per scope, one after the other
 `open.parquet`         windows that the next run takes up again, with the reason
 `run.json`             the summary, as `--json` prints it
 `rejects.jsonl`        log lines that could not be read
@@ -14,7 +15,9 @@
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ import pyarrow.parquet as pq
 
 from memorypipe.errors import PlanError
 
-__all__ = ["OPEN_WINDOWS", "RunFolder"]
+__all__ = ["OPEN_WINDOWS", "SCOPES", "RunFolder"]
 
 OPEN_WINDOWS = pa.schema(
     [
@@ -31,6 +34,13 @@ OPEN_WINDOWS = pa.schema(
         pa.field("conversation_id", pa.string(), nullable=False),
         pa.field("window_id", pa.string(), nullable=False),
         pa.field("reason", pa.string(), nullable=False),
+    ]
+)
+
+SCOPES = pa.schema(
+    [
+        pa.field("scope_key", pa.string(), nullable=False),
+        pa.field("decision_calls", pa.int64(), nullable=False),
     ]
 )
 
@@ -58,10 +68,23 @@ class RunFolder:
             )
         return cls(Path(table_uri) / "runs" / run_id)
 
-    def start(self) -> None:
-        """Begin anew: whatever an earlier try left here is gone."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        self.path.mkdir(parents=True)
+    @classmethod
+    @contextmanager
+    def scratch(cls, table_uri: str) -> "Iterator[RunFolder]":
+        """Give a folder for a run that has no id yet; unless it becomes a run's, it goes."""
+        runs = Path(table_uri) / "runs"
+        runs.mkdir(parents=True, exist_ok=True)
+        path = Path(tempfile.mkdtemp(prefix=".planning-", dir=runs))
+        try:
+            yield cls(path)
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def become(self, run_id: str) -> "RunFolder":
+        """Turn a scratch folder into the folder of a run; what an earlier try left is gone."""
+        folder = RunFolder.of(str(self.path.parent.parent), run_id)
+        shutil.rmtree(folder.path, ignore_errors=True)
+        return RunFolder(self.path.rename(folder.path))
 
     def write_part(self, name: str, part: int, rows: pa.Table) -> None:
         """Write one file of a table that comes in parts; empty parts are left out."""

@@ -45,8 +45,8 @@ class _Server:
     A fault is a mapping: `kind` is ``status`` (with `status`, `headers`, `body`), ``body`` (status
     200 with any `body` and `content_type`), ``reset``, ``hang``, ``slow`` (with `latency_s`) or
     ``reject_schema`` (400 where the request has a `response_format`). It strikes the requests
-    whose number (from 1) is in `calls`, a share of `rate` of them, or all. The first fault that
-    strikes counts.
+    whose number (from 1) is in `calls`, that hold all texts of `contains`, a share of `rate` of
+    them, or all. The first fault that strikes counts.
     """
 
     latency_s: float = 0.0
@@ -91,6 +91,8 @@ class _Server:
     def _fault(self, number: int, body: Mapping[str, Any]) -> Mapping[str, Any] | None:
         for index, fault in enumerate(self.faults):
             if "calls" in fault and number not in fault["calls"]:
+                continue
+            if any(text not in str(body["messages"]) for text in fault.get("contains", ())):
                 continue
             if "rate" in fault:
                 dice = random.Random(f"{self.seed}:{index}:{number}")  # noqa: S311  # a test's dice

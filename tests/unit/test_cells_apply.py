@@ -8,7 +8,7 @@ import pytest
 from memorypipe.cells.actions import Action
 from memorypipe.cells.apply import apply_actions, apply_cell, rejected_cell
 from memorypipe.errors import InvalidCellError
-from memorypipe.ids import memory_id, scope_key
+from memorypipe.ids import digest, memory_id, scope_key
 from memorypipe.llm.types import Fact
 
 EXISTING: list[dict[str, Any]] = [
@@ -173,3 +173,8 @@ def test_values_are_not_modified() -> None:
     ]
     assert applied.added_ids == [new_id]
     assert [item["index"] for item in applied.rejected] == [2]
+
+
+def test_an_id_is_the_digest_of_what_it_is_made_of() -> None:
+    expected = "mem_" + digest("memory", "é", "runs", 1).hex()
+    assert memory_id("memory", "é", " Runs", 1) == expected

@@ -1,18 +1,19 @@
 """From the words of a command line to an exit code, without Ray."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from memorypipe.cli.main import main
 
 
-def test_no_words_ask_for_help(capsys):
+def test_no_words_ask_for_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     assert "backfill" in capsys.readouterr().out
 
 
-def test_the_version_is_told(capsys):
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("memorypipe 0.")
 
@@ -34,7 +35,9 @@ def test_the_version_is_told(capsys):
         ["runs", "--json", "show", "run_1"],
     ],
 )
-def test_what_cannot_be_meant_is_a_usage_error_on_one_line(words, capsys):
+def test_what_cannot_be_meant_is_a_usage_error_on_one_line(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(words) == 2
     told = capsys.readouterr()
     assert told.err.startswith("error: ")
@@ -51,7 +54,9 @@ def test_what_cannot_be_meant_is_a_usage_error_on_one_line(words, capsys):
         (["apply", "run_1"], "run_1"),
     ],
 )
-def test_what_is_not_there_is_an_error_and_one_json_object(words, told, tmp_path, capsys):
+def test_what_is_not_there_is_an_error_and_one_json_object(
+    words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*words, "--table", str(tmp_path / "none"), "--json"]) == 1
     written = capsys.readouterr()
     value = json.loads(written.out)
@@ -61,13 +66,28 @@ def test_what_is_not_there_is_an_error_and_one_json_object(words, told, tmp_path
     assert not (tmp_path / "none").exists()
 
 
-def test_the_table_comes_from_the_environment_too(tmp_path, monkeypatch, capsys):
+def test_the_table_comes_from_the_environment_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("MEMORYPIPE_TABLE", str(tmp_path / "from-the-environment"))
     assert main(["show"]) == 1
     assert "from-the-environment" in capsys.readouterr().err
 
 
-def test_a_traceback_is_shown_only_where_it_is_asked_for(tmp_path, monkeypatch, capsys):
+def test_a_traceback_is_shown_only_where_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("MEMORYPIPE_DEBUG", "1")
     assert main(["show", "--table", str(tmp_path / "none")]) == 1
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_the_help_of_a_command_shows_its_options_in_groups(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["backfill", "--help"]) == 0
+    shown = capsys.readouterr().out
+    groups = ["Arguments:", "Options:", "Model (choose one):", "Log:", "Limits of the whole run:"]
+    places = [shown.index(f"\n{group}\n") for group in groups]
+    assert places == sorted(places)
+    assert "  --local-model [FILE.gguf]  " in shown

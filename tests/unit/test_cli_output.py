@@ -16,7 +16,7 @@ def _output(*, as_json: bool) -> tuple[Output, io.StringIO, io.StringIO]:
     return Output(as_json=as_json, stdout=stdout, stderr=stderr), stdout, stderr
 
 
-def test_json_is_one_object_and_nothing_else():
+def test_json_is_one_object_and_nothing_else() -> None:
     output, stdout, stderr = _output(as_json=True)
     output.note("beside")
     output.warn("careful")
@@ -25,13 +25,13 @@ def test_json_is_one_object_and_nothing_else():
     assert stderr.getvalue() == "beside\nwarning: careful\n"
 
 
-def test_people_get_lines_and_no_json():
+def test_people_get_lines_and_no_json() -> None:
     output, stdout, _ = _output(as_json=False)
     output.result({"a": 1}, [Text("one"), Text("two [not markup]")])
     assert stdout.getvalue() == "one\ntwo [not markup]\n"
 
 
-def test_a_long_line_is_not_broken():
+def test_a_long_line_is_not_broken() -> None:
     output, stdout, stderr = _output(as_json=False)
     output.result({}, [Text("word " * 100)])
     output.fail("word " * 100)
@@ -39,25 +39,21 @@ def test_a_long_line_is_not_broken():
     assert len(stderr.getvalue().splitlines()) == 1
 
 
-def test_a_failure_is_one_line_and_where_json_is_wanted_an_object_too():
+def test_a_failure_is_one_line_and_where_json_is_wanted_an_object_too() -> None:
     output, stdout, stderr = _output(as_json=True)
-    output.fail("It broke:\n  badly.", run_id="r1")
-    assert json.loads(stdout.getvalue()) == {
-        "status": "failed",
-        "run_id": "r1",
-        "error": "It broke: badly.",
-    }
+    output.fail("It broke:\n  badly.")
+    assert json.loads(stdout.getvalue()) == {"status": "failed", "error": "It broke: badly."}
     assert stderr.getvalue() == "error: It broke: badly.\n"
 
 
-def test_a_failure_after_the_result_adds_no_second_object():
+def test_a_failure_after_the_result_adds_no_second_object() -> None:
     output, stdout, _ = _output(as_json=True)
     output.result({"status": "done"}, ())
     output.fail("too late")
     assert json.loads(stdout.getvalue()) == {"status": "done"}
 
 
-def test_warnings_of_the_package_are_told_while_the_command_runs():
+def test_warnings_of_the_package_are_told_while_the_command_runs() -> None:
     output, _, stderr = _output(as_json=True)
     log = logging.getLogger("memorypipe.logs.read")
     with WarningsTo(output):
@@ -75,16 +71,16 @@ def test_warnings_of_the_package_are_told_while_the_command_runs():
         ("naïve 喜欢 👩\u200d🚀", "naïve 喜欢 👩\u200d🚀"),
     ],
 )
-def test_a_memory_cannot_steer_the_terminal(text, wanted):
+def test_a_memory_cannot_steer_the_terminal(text: str, wanted: str) -> None:
     assert plain(text) == wanted
 
 
-def test_a_scope_is_shown_as_it_is_asked_for():
+def test_a_scope_is_shown_as_it_is_asked_for() -> None:
     assert shown_scope([("user_id", "u1"), ("agent_id", "a")]) == "agent_id=a user_id=u1"
     assert shown_scope([]) == "(no scope)"
 
 
-def test_a_time_is_shown_to_the_minute_and_a_day_as_a_day():
+def test_a_time_is_shown_to_the_minute_and_a_day_as_a_day() -> None:
     assert shown_time(datetime(2024, 5, 1, 9, 30, 7, tzinfo=UTC)) == "2024-05-01 09:30"
     assert shown_time(datetime(2024, 5, 1, tzinfo=UTC)) == "2024-05-01"
     assert shown_time(None) == ""

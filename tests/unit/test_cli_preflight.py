@@ -1,5 +1,8 @@
 """What is wrong with log, key or endpoint is found before Ray starts."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from memorypipe.cli.keys import KeyCommand, KeyFile
@@ -8,16 +11,16 @@ from memorypipe.errors import EndpointError, InvalidArgumentError
 from memorypipe.llm.spec import OFFLINE_URL, ModelSpec
 
 
-def _spec(**values) -> ModelSpec:
+def _spec(**values: Any) -> ModelSpec:
     return ModelSpec(**{"base_url": "https://host/v1", "model": "m", **values})
 
 
-def test_a_log_that_is_not_there_is_an_error(tmp_path):
+def test_a_log_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="No log file"):
         check_log([str(tmp_path / "none")], "auto")
 
 
-def test_an_unknown_format_is_an_error_with_the_choices(tmp_path):
+def test_an_unknown_format_is_an_error_with_the_choices(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("")
     check_log([str(tmp_path / "log")], "openai")
     with pytest.raises(InvalidArgumentError, match="one of auto, openai"):
@@ -25,17 +28,17 @@ def test_an_unknown_format_is_an_error_with_the_choices(tmp_path):
 
 
 @pytest.mark.parametrize("environ", [{}, {"A_KEY": " "}])
-def test_a_variable_that_is_not_set_is_an_error_with_its_name(environ):
+def test_a_variable_that_is_not_set_is_an_error_with_its_name(environ: dict[str, str]) -> None:
     with pytest.raises(EndpointError, match="'A_KEY'"):
         check_key(_spec(api_key="env:A_KEY"), environ)
 
 
-def test_a_variable_that_is_set_is_fine():
+def test_a_variable_that_is_set_is_fine() -> None:
     check_key(_spec(api_key="env:A_KEY"), {"A_KEY": "sk-1"})
     check_key(_spec(), {})
 
 
-def test_a_key_file_or_command_that_is_not_there_is_an_error(tmp_path):
+def test_a_key_file_or_command_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EndpointError, match="is no file"):
         check_key(_spec(api_key=KeyFile(str(tmp_path / "none"))), {})
     with pytest.raises(EndpointError, match="there is no command 'no-such-command'"):
@@ -50,13 +53,13 @@ def test_a_key_file_or_command_that_is_not_there_is_an_error(tmp_path):
         ("http://me:pw@host:8000/v1", ("host", 8000)),
     ],
 )
-def test_the_endpoint_is_tried_at_its_port(url, place):
+def test_the_endpoint_is_tried_at_its_port(url: str, place: tuple[str, int]) -> None:
     tried = []
     check_endpoint(_spec(base_url=url), connect=lambda where, _timeout_s: tried.append(where))
     assert tried == [place]
 
 
-def test_an_endpoint_that_nobody_listens_at_is_an_error_without_its_password():
+def test_an_endpoint_that_nobody_listens_at_is_an_error_without_its_password() -> None:
     def refuse(_where: tuple[str, int], _timeout_s: float) -> object:
         raise ConnectionRefusedError(111, "Connection refused")
 
@@ -65,14 +68,14 @@ def test_an_endpoint_that_nobody_listens_at_is_an_error_without_its_password():
     assert "pw" not in str(caught.value)
 
 
-def test_the_rules_are_nowhere():
+def test_the_rules_are_nowhere() -> None:
     def fail(_where: tuple[str, int], _timeout_s: float) -> object:
         raise AssertionError
 
     check_endpoint(_spec(base_url=OFFLINE_URL), connect=fail)
 
 
-def test_behind_a_proxy_a_direct_connection_says_nothing(monkeypatch):
+def test_behind_a_proxy_a_direct_connection_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://proxy:3128")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     assert is_proxied("https://host/v1")

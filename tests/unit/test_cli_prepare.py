@@ -1,5 +1,6 @@
 """Options become checked settings before Ray, network and table are touched."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,13 +19,13 @@ def _prepare(**options: Any) -> Prepared:
     return prepare(RunOptions(logs=["log"], **options), offline_model="rules")
 
 
-def test_the_rules_need_no_address_and_see_all_memories():
+def test_the_rules_need_no_address_and_see_all_memories() -> None:
     prepared = _prepare()
     assert (prepared.spec.base_url, prepared.spec.model) == (OFFLINE_URL, "rules")
     assert prepared.settings["lookup"] == Lookup(strategy="all", max_memories=None)
 
 
-def test_an_endpoint_is_called_within_the_share_of_one_worker():
+def test_an_endpoint_is_called_within_the_share_of_one_worker() -> None:
     prepared = _prepare(
         model="m",
         base_url="https://host/v1",
@@ -41,11 +42,11 @@ def test_an_endpoint_is_called_within_the_share_of_one_worker():
     assert prepared.settings["lookup"] == Lookup()
 
 
-def test_requests_are_tried_again_five_times_unless_told_otherwise():
+def test_requests_are_tried_again_five_times_unless_told_otherwise() -> None:
     assert _prepare().spec.max_retries == 5
 
 
-def test_a_local_model_keeps_its_name_in_the_journal_whatever_its_port():
+def test_a_local_model_keeps_its_name_in_the_journal_whatever_its_port() -> None:
     prepared = _prepare(local_model="").at(base_url="http://127.0.0.1:4711/v1", model="small")
     assert prepared.spec.base_url == "http://127.0.0.1:4711/v1"
     assert (prepared.spec.endpoint, prepared.spec.model) == ("local", "small")
@@ -53,36 +54,36 @@ def test_a_local_model_keeps_its_name_in_the_journal_whatever_its_port():
 
 
 @pytest.mark.parametrize("name", ["hint", "model", "journal", "foo"])
-def test_a_parameter_that_is_none_of_the_call_is_an_error(name):
+def test_a_parameter_that_is_none_of_the_call_is_an_error(name: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"--param {name}=… is no argument"):
         _prepare(param=[f"{name}=1"])
 
 
-def test_a_key_option_without_an_endpoint_is_an_error():
+def test_a_key_option_without_an_endpoint_is_an_error() -> None:
     with pytest.raises(InvalidArgumentError, match="go with --model and --base-url only"):
         _prepare(key_env="A_KEY")
 
 
-def test_a_key_option_reaches_the_spec(tmp_path):
+def test_a_key_option_reaches_the_spec(tmp_path: Path) -> None:
     prepared = _prepare(model="m", base_url="http://h/v1", key_file=str(tmp_path / "key"))
     assert prepared.model_arguments()["api_key"] == KeyFile(str(tmp_path / "key"))
 
 
-def test_a_hint_is_appended_for_both_stages(tmp_path):
+def test_a_hint_is_appended_for_both_stages(tmp_path: Path) -> None:
     (tmp_path / "hint").write_text("Only food.\n")
     prepared = _prepare(hint=str(tmp_path / "hint"))
     wanted = {"hint": "Only food.", "hint_mode": "append"}
     assert (prepared.extract_hint, prepared.decide_hint) == (wanted, wanted)
 
 
-def test_a_hint_that_replaces_leaves_the_decisions_theirs(tmp_path):
+def test_a_hint_that_replaces_leaves_the_decisions_theirs(tmp_path: Path) -> None:
     (tmp_path / "hint").write_text("Only food.\n")
     prepared = _prepare(hint=str(tmp_path / "hint"), hint_mode="replace")
     assert prepared.extract_hint == {"hint": "Only food.", "hint_mode": "replace"}
     assert prepared.decide_hint == {}
 
 
-def test_a_hint_that_cannot_be_read_is_an_error(tmp_path):
+def test_a_hint_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="cannot be read: No such file"):
         _prepare(hint=str(tmp_path / "none"))
     (tmp_path / "blank").write_text(" \n")
@@ -93,12 +94,12 @@ def test_a_hint_that_cannot_be_read_is_an_error(tmp_path):
         _prepare(hint=str(tmp_path / "bytes"))
 
 
-def test_replacing_by_nothing_is_an_error():
+def test_replacing_by_nothing_is_an_error() -> None:
     with pytest.raises(InvalidArgumentError, match="needs --hint FILE"):
         _prepare(hint_mode="replace")
 
 
-def test_the_log_is_read_as_the_options_say():
+def test_the_log_is_read_as_the_options_say() -> None:
     prepared = _prepare(scope=["user_id==u1"], keep=["a,b"], limit=3, format="openai")
     assert prepared.reading == {
         "format": "openai",

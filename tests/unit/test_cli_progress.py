@@ -8,7 +8,7 @@ from memorypipe.cli.progress import ProgressDisplay
 from memorypipe.pipeline.planning import Progress
 
 
-def test_elsewhere_each_stage_is_one_line_and_a_long_one_an_occasional_one():
+def test_elsewhere_each_stage_is_one_line_and_a_long_one_an_occasional_one() -> None:
     stream, now_s = io.StringIO(), [0.0]
     with ProgressDisplay(Console(file=stream), clock=lambda: now_s[0]) as display:
         display.say("Starting Ray")
@@ -26,7 +26,7 @@ def test_elsewhere_each_stage_is_one_line_and_a_long_one_an_occasional_one():
     ]
 
 
-def test_a_terminal_gets_a_bar_that_is_gone_in_the_end():
+def test_a_terminal_gets_a_bar_that_is_gone_in_the_end() -> None:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, width=100)
     with ProgressDisplay(console) as display:

@@ -35,7 +35,7 @@ def _plain(lines: Iterable[Text]) -> list[str]:
     return [line.plain.rstrip() for line in lines]
 
 
-def test_memories_stand_under_their_scope():
+def test_memories_stand_under_their_scope() -> None:
     rows = [_row(), _row("mem_2", text="Has\na cat"), _row("mem_3", user="u2")]
     assert _plain(memory_lines(rows, total=3)) == [
         "user_id=u1",
@@ -46,14 +46,14 @@ def test_memories_stand_under_their_scope():
     ]
 
 
-def test_an_undated_memory_shows_when_it_was_written():
+def test_an_undated_memory_shows_when_it_was_written() -> None:
     june = datetime(2024, 6, 1, tzinfo=UTC)
     assert (
         "2024-06-01" in _plain(memory_lines([_row(event_time=None, updated_at=june)], total=1))[1]
     )
 
 
-def test_what_no_longer_stands_says_so():
+def test_what_no_longer_stands_says_so() -> None:
     rows = [
         _row(is_current=False),
         _row(revision=2),
@@ -64,12 +64,12 @@ def test_what_no_longer_stands_says_so():
     assert ends == ["  r1 replaced", "  r2", "  r3 deleted", "  r1 invalid"]
 
 
-def test_memories_that_are_not_shown_are_counted():
+def test_memories_that_are_not_shown_are_counted() -> None:
     assert _plain(memory_lines([_row()], total=4))[-1] == "… 3 more; show them with --limit 4"
     assert _plain(memory_lines([], total=0)) == ["no memories"]
 
 
-def test_a_history_tells_what_happened_when_and_why():
+def test_a_history_tells_what_happened_when_and_why() -> None:
     rows = [
         _row(conversation_id="c1", model="m"),
         _row(revision=2, event="UPDATE", text="Likes green tea", rationale="said so"),
@@ -86,14 +86,14 @@ def test_a_history_tells_what_happened_when_and_why():
     ]
 
 
-def test_a_memory_as_json_has_its_scope_as_an_object_and_no_vector():
+def test_a_memory_as_json_has_its_scope_as_an_object_and_no_vector() -> None:
     value = memory_value(_row())
     assert value["scope"] == {"user_id": "u1"}
     assert "vector" not in value
     assert "search_text" not in value
 
 
-def test_runs_tell_status_changes_and_open_windows():
+def test_runs_tell_status_changes_and_open_windows() -> None:
     run = {
         "run_id": "run_1",
         "status": "partial",

@@ -5,7 +5,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memorypipe.cli.run_report import next_steps, some_changes
+from memorypipe.cli.run_report import conflict_message, next_steps, some_changes
+from memorypipe.errors import ConflictError
 from memorypipe.pipeline.summary import RunSummary
 from memorypipe.schema import ACTIONS
 
@@ -30,27 +31,41 @@ def _steps(status: str, *, table: str = "./memories", **values: Any) -> list[str
     return [command for command, _ in steps]
 
 
-def test_after_a_commit_one_looks_at_what_is_remembered():
+def test_after_a_commit_one_looks_at_what_is_remembered() -> None:
     assert _steps("done") == [
         """memorypipe show --scope 'user_id=it'"'"'s me'""",
         "memorypipe history mem_0",
     ]
 
 
-def test_open_windows_are_named_by_their_own_command():
+def test_open_windows_are_named_by_their_own_command() -> None:
     assert _steps("partial", windows_failed=1)[-1] == "memorypipe runs show run_1 --failed"
 
 
-def test_after_a_plan_one_applies_it():
+def test_without_a_table_there_is_nothing_to_look_at() -> None:
+    summary = RunSummary(run_id="run_1", status="partial", windows_failed=1)
+    steps = next_steps(summary, [], table="t", memory_id=None, has_table=False)
+    assert [command for command, _ in steps] == ["memorypipe runs show run_1 --failed --table t"]
+
+
+def test_after_a_plan_one_applies_it() -> None:
     assert _steps("planned") == ["memorypipe apply run_1"]
 
 
-def test_another_table_is_part_of_the_command():
+def test_another_table_is_part_of_the_command() -> None:
     assert _steps("planned", table="my table") == ["memorypipe apply run_1 --table 'my table'"]
 
 
+def test_a_conflict_names_some_memories_and_the_way_out() -> None:
+    conflict = ConflictError("…", ["mem_1", "mem_2", "mem_3", "mem_4"])
+    message = conflict_message("run_1", conflict)
+    assert "(mem_1, mem_2, mem_3 and 1 more)" in message
+    assert "`memorypipe plan`" in message
+    assert "(mem_1)" in conflict_message("run_1", ConflictError("…", ["mem_1"]))
+
+
 @pytest.mark.parametrize("limit", [1, 4, 100])
-def test_only_changes_are_shown_in_their_order(limit):
+def test_only_changes_are_shown_in_their_order(limit: int) -> None:
     events = ["NONE", "ADD", "UPDATE", "NONE", "DELETE", "ADD"] * 3
     actions = pa.Table.from_pylist([_row(n, e) for n, e in enumerate(events)], schema=ACTIONS)
     chosen = some_changes(actions, limit)
@@ -60,5 +75,5 @@ def test_only_changes_are_shown_in_their_order(limit):
     assert "NONE" not in {row["event"] for row in chosen}
 
 
-def test_no_action_is_no_change():
+def test_no_action_is_no_change() -> None:
     assert some_changes(ACTIONS.empty_table(), 5) == []

@@ -82,7 +82,7 @@ def test_the_sustained_rate_is_within_one_percent_even_with_late_timers(
     assert max_qps * 0.99 <= rate <= max_qps * 1.001
 
 
-def test_a_pause_does_not_save_up_starts() -> None:
+def test_a_pause_saves_up_no_more_than_two_starts() -> None:
     async def main() -> list[float]:
         pace = Pace(10)
         loop = asyncio.get_running_loop()
@@ -95,7 +95,7 @@ def test_a_pause_does_not_save_up_starts() -> None:
         return starts
 
     starts = run(main())
-    assert starts[-1] - starts[0] == pytest.approx(0.4, abs=0.01)
+    assert starts[-1] - starts[0] == pytest.approx(0.3, abs=0.01)
 
 
 def test_starts_are_first_come_first_served() -> None:
@@ -131,8 +131,7 @@ def test_a_start_is_not_delayed_after_its_turn_in_the_pace() -> None:
         return starts
 
     starts = run(main())
-    gaps = [after - before for before, after in itertools.pairwise(starts)]
-    assert min(gaps) == pytest.approx(0.05, abs=1e-3)
+    assert _fullest_window(starts) <= 20
 
 
 def test_slots_bound_what_is_in_flight_and_stay_full() -> None:

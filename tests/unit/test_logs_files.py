@@ -48,6 +48,12 @@ def test_a_document_of_one_item_within_lines_of_its_own_is_a_document(tmp_path: 
     assert values(read(tmp_path, f"[\n{LINE}\n]")) == [CHAT]
 
 
+@pytest.mark.parametrize("indent", [None, 1])
+def test_items_of_a_document_are_numbered(tmp_path: Path, indent: int | None) -> None:
+    records = read(tmp_path, json.dumps([CHAT, 3, CHAT], indent=indent))
+    assert [record.line for record in records] == [1, 2, 3]
+
+
 def test_a_bare_array_of_messages_per_line_is_one_conversation_each(tmp_path: Path) -> None:
     line = json.dumps(CHAT["messages"])
     assert values(read(tmp_path, f"{line}\n{line}")) == [CHAT["messages"]] * 2

@@ -226,6 +226,8 @@ def test_context_names_the_scope_and_the_date_where_it_is_known() -> None:
     (row,) = cut({"scope": scope, "event_time": NOON})
     assert row["context"] == "Tenant: acme\nThread: t 1\nUser: u1\nDate: 2025-01-01"
     assert cut({})[0]["context"] == "User: u1"
+    assert cut({"scope": [("_id", "u1")]})[0]["context"] == "_id: u1"
+    assert cut({"scope": []})[0]["context"] is None
 
 
 @pytest.mark.parametrize("scope", [("user_id", "u1\nDate: 1999-01-01"), ("date", "1999-01-01")])

@@ -133,12 +133,12 @@ def test_other_texts_are_no_prompt_examples() -> None:
 def test_sources_become_the_ids_of_shown_messages() -> None:
     turns = [user("a", id="x"), user("b"), user("c", id="1")]
     items: list[dict[str, Any]] = [
-        {"text": "t", "sources": ["3", "1", "#1", "x", "2", "9", "y"], "topics": ["k"]},
+        {"text": "t", "sources": ["1", "3", "#1", "x", "2", "9", "y"], "topics": ["k"]},
         {"text": "u", "sources": ["9"]},
         {"text": "v"},
     ]
     assert map_sources(items, turns) == (
-        {"text": "t", "topics": ["k"], "sources": ["1", "x"]},
+        {"text": "t", "topics": ["k"], "sources": ["x", "1"]},
         {"text": "u"},
         {"text": "v"},
     )

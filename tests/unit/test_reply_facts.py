@@ -224,8 +224,8 @@ def test_details_are_kept_in_one_shape_and_unknown_keys_are_not() -> None:
 )  # fmt: skip
 def test_a_reply_in_circles_is_given_up_in_time(unit: str) -> None:
     begin = time.process_time()
-    read_facts(unit * 8000, finish_reason="length")
-    assert time.process_time() - begin < 10
+    read_facts(unit * 20_000, finish_reason="length")
+    assert time.process_time() - begin < 4
 
 
 SHARED = Path(os.environ.get("MEMORYPIPE_SHARED", Path(__file__).parents[3] / "shared"))
