@@ -32,6 +32,9 @@ from memorypipe.prompts.split import split_facts
 __all__ = ["DecideStage", "DecideWork", "MemoryBuildAction"]
 
 
+_SHOWN_KEYS = ("id", "text", "context")
+
+
 @dataclass(frozen=True, kw_only=True)
 class DecideWork:
     """The facts and memories of one decision.
@@ -215,7 +218,9 @@ class MemoryBuildAction(LLMExpression[DecideWork, ReadActions]):
             return CellResult(
                 value=encode_actions((), ensure_ascii=self._ensure_ascii), status="empty"
             )
-        return DecideWork(facts=facts, existing=existing)
+        # Further keys of a memory are the caller's own business and are not shown.
+        shown = [{key: m[key] for key in _SHOWN_KEYS if key in m} for m in existing]
+        return DecideWork(facts=facts, existing=shown)
 
     def _finish(self, task: DecideWork, outcome: Outcome[ReadActions]) -> CellResult:
         if outcome.value is None:
