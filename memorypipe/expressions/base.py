@@ -4,7 +4,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 from ray.data.datatype import DataType
@@ -145,32 +145,35 @@ class CellFunction:
         self.__name__ = name
         self._compute = compute
         self._keep = pa.types.is_struct(kind)
-        self._last = threading.local()
+        # By thread, and no `threading.local`: Ray ends its threads without Python's knowledge,
+        # and freeing what they hold then brings the worker down.
+        self._last: dict[int, _Answered] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in vars(self).items() if key != "_last"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._last = threading.local()
+        return {**vars(self), "_last": {}}
 
     def __call__(self, **cells: Any) -> pa.Array:
         """Compute one block; literals among the columns hold for every row."""
         length = max(len(cell) for cell in cells.values() if hasattr(cell, "__len__"))
         columns = [_broadcast(cell, length) for cell in cells.values()]
         with plainly():
-            return self._answer(columns)
+            return self._answer(columns) if self._keep else self._compute(*columns)
 
     def _answer(self, columns: list[Any]) -> pa.Array:
-        if not self._keep:
-            return self._compute(*columns)
         key = [_identity(column) for column in columns]
-        if getattr(self._last, "key", None) != key:
-            self._last.answer = self._compute(*columns)
-            # The columns are kept too: while they live, no other block can have their buffers.
-            self._last.key, self._last.columns = key, columns
-        answer: pa.Array = self._last.answer
-        return answer
+        last = self._last.get(threading.get_ident())
+        if last is None or last.key != key:
+            last = _Answered(key, columns, self._compute(*columns))
+            self._last[threading.get_ident()] = last
+        return last.answer
+
+
+class _Answered(NamedTuple):
+    """A block that was computed."""
+
+    key: list[Any]
+    columns: list[Any]  # kept: while they live, no other block can have their buffers
+    answer: pa.Array
 
 
 def _broadcast(cell: Any, length: int) -> Any:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from memorypipe.llm.client import OpenAIModel
 from memorypipe.llm.offline import OfflineModel
 from memorypipe.llm.spec import OFFLINE_URL, ModelSpec
 from memorypipe.llm.types import Model
@@ -19,4 +18,7 @@ def make_model(spec: ModelSpec, *, environ: Mapping[str, str]) -> Model:
     """
     if spec.base_url == OFFLINE_URL:
         return OfflineModel()
+    # Importing the client library takes a second, which the rules need not spend.
+    from memorypipe.llm.client import OpenAIModel  # noqa: PLC0415  # see above
+
     return OpenAIModel(spec, environ=environ)

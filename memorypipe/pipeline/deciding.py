@@ -8,19 +8,17 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
-import ray
 from ray.data import ActorPoolStrategy
 
 from memorypipe.errors import MemoryPipeError
 from memorypipe.expressions.build_action import DecideWork, MemoryBuildAction
-from memorypipe.expressions.options import WorkerOptions
 from memorypipe.expressions.ray_rules import MAX_BLOCKS_IN_HAND
 from memorypipe.expressions.worker_errors import plainly
 from memorypipe.llm.reply import ReadActions
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.worker import get_worker
 from memorypipe.pipeline.consolidate import ScopeResult, WindowFacts, consolidate_scope
-from memorypipe.pipeline.on_ray import arrow_batches
+from memorypipe.pipeline.on_ray import arrow_batches, in_partitions
 from memorypipe.pipeline.scope_state import Decided, PipelineFact
 from memorypipe.pipeline.settings import ConsolidationSettings
 from memorypipe.rank import Memory, live_memories
@@ -28,8 +26,6 @@ from memorypipe.schema import ACTIONS, RECORD_TYPE_MEMORY, SCOPE
 from memorypipe.table.table import MemoryTable
 
 __all__ = ["SCOPE_RESULTS", "Decider", "decide_actions"]
-
-_PARTITION_BYTES = 64 * 1024 * 1024
 
 # Never a scope that is older than what nothing dates.
 _UNDATED = datetime.min.replace(tzinfo=UTC)
@@ -66,11 +62,11 @@ class Decider:
     base_version: int | None
 
 
-def decide_actions(facts: ray.data.Dataset, decider: Decider) -> Iterator[pa.Table]:
+def decide_actions(facts: Sequence[str], decider: Decider) -> Iterator[pa.Table]:
     """Decide the facts of all scopes, and give each scope as it is done.
 
     Args:
-        facts: With the columns of `memorypipe.schema.FACTS`.
+        facts: Parquet files of schema `memorypipe.schema.FACTS`.
         decider: What the workers need.
 
     Yields:
@@ -81,9 +77,8 @@ def decide_actions(facts: ray.data.Dataset, decider: Decider) -> Iterator[pa.Tab
             order, and nothing of it may be used.
     """
     options = decider.decide.worker_options
-    partitions = _partition_count(facts, options)
-    # The consolidation has to be the very next operator: a map in between would cut a scope up.
-    decided = facts.repartition(partitions, keys=["scope_key"]).map_batches(
+    partitions = in_partitions(facts, key="scope_key", at_least=options.num_workers)
+    decided = partitions.map_batches(
         _Partition,
         fn_constructor_args=(decider,),
         batch_size=None,
@@ -103,11 +98,6 @@ def decide_actions(facts: ray.data.Dataset, decider: Decider) -> Iterator[pa.Tab
                 raise MemoryPipeError(f"The facts of scope {scope_key!r} were split up.")
             seen.add(scope_key)
         yield batch
-
-
-def _partition_count(facts: ray.data.Dataset, options: WorkerOptions) -> int:
-    size_bytes = facts.size_bytes() or 0
-    return max(2 * options.num_workers, -(-size_bytes // _PARTITION_BYTES))
 
 
 class _Partition:

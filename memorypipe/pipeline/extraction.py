@@ -1,15 +1,14 @@
 """From windows to facts, on Ray."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-import ray
 from ray.data.expressions import col
 
 from memorypipe.expressions.extract import MemoryExtract
 from memorypipe.logs.windows import new_message_ids
-from memorypipe.pipeline.on_ray import arrow_batches
+from memorypipe.pipeline.on_ray import arrow_batches, in_blocks
 from memorypipe.schema import FACTS
 
 __all__ = ["extract_facts", "facts_table"]
@@ -17,19 +16,17 @@ __all__ = ["extract_facts", "facts_table"]
 _EXTRACTED = "extracted"
 
 
-def extract_facts(windows: ray.data.Dataset, extract: MemoryExtract) -> Iterator[pa.Table]:
+def extract_facts(windows: Sequence[str], extract: MemoryExtract) -> Iterator[pa.Table]:
     """Extract the facts of windows, all at once, and give them as they come.
 
     Args:
-        windows: With the columns of `memorypipe.schema.WINDOWS`.
+        windows: Parquet files of schema `memorypipe.schema.WINDOWS`.
         extract: The expression.
 
     Yields:
         Tables of schema `memorypipe.schema.FACTS`, one row per window, in any order.
     """
-    # A block is what a worker holds, what progress counts and what is lost when a worker dies.
-    rows = extract.spec.concurrency
-    cut = windows.repartition(target_num_rows_per_block=rows)
+    cut = in_blocks(windows, rows=extract.spec.concurrency)
     extracted = cut.with_column(_EXTRACTED, extract.with_status(col("messages"), col("context")))
     for batch in arrow_batches(extracted):
         yield facts_table(batch)

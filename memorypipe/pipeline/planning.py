@@ -136,9 +136,8 @@ class Planning:
     def _extract_facts(self, folder: RunFolder) -> None:
         done, total = 0, self._totals["cut"]
         self._report("extract", done, total)
-        cut = ray.data.read_parquet(folder.parts("windows"))
-        extract = self._config.extract
-        for part, facts in enumerate(extract_facts(cut, extract)):
+        cut = folder.parts("windows")
+        for part, facts in enumerate(extract_facts(cut, self._config.extract)):
             folder.write_part("facts", part, facts)
             self._totals += fact_totals(facts)
             done += facts.num_rows
@@ -158,7 +157,7 @@ class Planning:
         for part in facts:
             windows_of.update(pq.read_table(part, columns=["scope_key"])[0].to_pylist())
         results, done = [], 0
-        for batch in decide_actions(ray.data.read_parquet(facts), decider):
+        for batch in decide_actions(facts, decider):
             results.append(batch)
             self._totals += call_totals(c for calls in batch["calls"].to_pylist() for c in calls)
             done += sum(windows_of[scope_key] for scope_key in batch["scope_key"].to_pylist())
