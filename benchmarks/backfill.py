@@ -106,7 +106,7 @@ def main() -> None:
             server = stack.enter_context(endpoint(latency_s=latency_s, lifetime_s=3_600))
             model = ["--base-url", server.base_url, "--model", "test"]
             model += ["--max-concurrency", str(options.in_flight)]
-        command = [sys.executable, "-m", "memorypipe.cli.main", "backfill", options.log]
+        command = [sys.executable, "-m", "memorypipe", "backfill", options.log]
         command += ["--table", table, "--json", *model]
         first = run(command)
         second = run(command)

@@ -4,10 +4,11 @@ Ranking uses the memories of that scope alone, so that a commit in another scope
 of the table, changes no prompt.
 """
 
+import heapq
 import math
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -18,13 +19,16 @@ import pyarrow as pa
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.text import normalise
 
-__all__ = ["Lookup", "Memory", "Strategy", "keyword_scores", "live_memories", "tokens"]
+__all__ = ["KeywordIndex", "Lookup", "Memory", "Strategy", "live_memories", "tokens"]
 
 Strategy = Literal["auto", "all", "recent", "keyword"]
 
 # BM25's usual constants: how fast repetition saturates, how much length counts.
 _K1 = 1.2
 _B = 0.75
+
+# So few memories that half of them may well share a word that counts.
+_FEW = 10
 
 _UNDATED = datetime.min.replace(tzinfo=UTC)
 
@@ -75,47 +79,67 @@ def tokens(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def keyword_scores(query: str, texts: Sequence[str]) -> list[float]:
-    """Score texts against a query by BM25, statistics taken from these texts alone.
+class KeywordIndex:
+    """BM25 over the memories of one scope, kept up as they change.
+
+    A word that more than half of the memories hold tells nothing and is passed over.
 
     Args:
-        query: A fact.
-        texts: The texts of one scope.
-
-    Returns:
-        One score per text, 0 where no word is shared.
+        memories: What it holds at first.
 
     Example:
-        >>> scores = keyword_scores("likes green tea", ["Likes tea", "Owns a cat"])
-        >>> scores[0] > scores[1] == 0.0
-        True
+        >>> tea, cat = Memory(id="m1", text="Likes tea"), Memory(id="m2", text="Owns a cat")
+        >>> KeywordIndex([tea, cat]).best("likes green tea", 5)
+        ['m1']
     """
-    return _Bm25([tokens(text) for text in texts]).scores(tokens(query))
 
+    def __init__(self, memories: Iterable[Memory] = ()) -> None:
+        self._lengths: dict[str, int] = {}
+        self._total_length = 0
+        self._holders: dict[str, dict[str, int]] = {}
+        self._dampings: dict[str, float] = {}  # as of the last change; empty: to be made
+        for memory in memories:
+            self.add(memory)
 
-class _Bm25:
-    """BM25 over the texts of one scope."""
+    def add(self, memory: Memory) -> None:
+        """Take a memory in; its id must not be held yet."""
+        self._dampings = {}
+        words = tokens(memory.text)
+        self._lengths[memory.id] = len(words)
+        self._total_length += len(words)
+        for word, count in Counter(words).items():
+            self._holders.setdefault(word, {})[memory.id] = count
 
-    def __init__(self, texts: Sequence[Sequence[str]]) -> None:
-        self._counts = [Counter(text) for text in texts]
-        self._lengths = [len(text) for text in texts]
-        self._mean_length = sum(self._lengths) / len(texts) if texts else 0.0
-        self._holders: dict[str, list[int]] = {}
-        for place, counts in enumerate(self._counts):
-            for word in counts:
-                self._holders.setdefault(word, []).append(place)
+    def remove(self, memory: Memory) -> None:
+        """Forget a memory, given as it was taken in."""
+        self._dampings = {}
+        self._total_length -= self._lengths.pop(memory.id)
+        for word in set(tokens(memory.text)):
+            del self._holders[word][memory.id]
 
-    def scores(self, query: Sequence[str]) -> list[float]:
-        scores = [0.0] * len(self._counts)
+    def best(self, query: str, k: int) -> list[str]:
+        """Give the ids of the `k` best memories that share a word, the best first, ties by id."""
+        scores: defaultdict[str, float] = defaultdict(float)
+        count_all = len(self._lengths)
+        dampings = self._length_dampings()
         # Sorted, so that the sum, and with it a tie, comes out the same in every process.
-        for word in sorted(set(query)):
-            holders = self._holders.get(word, ())
-            rarity = math.log(1 + (len(scores) - len(holders) + 0.5) / (len(holders) + 0.5))
-            for place in holders:
-                count = self._counts[place][word]
-                length = self._lengths[place] / self._mean_length
-                scores[place] += rarity * count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * length))
-        return scores
+        for word in sorted(set(tokens(query))):
+            holders = self._holders.get(word, {})
+            if count_all > _FEW and 2 * len(holders) > count_all:
+                continue
+            rarity = math.log1p((count_all - len(holders) + 0.5) / (len(holders) + 0.5))
+            for memory_id, count in holders.items():
+                scores[memory_id] += rarity * count * (_K1 + 1) / (count + dampings[memory_id])
+        best = heapq.nsmallest(k, ((-score, memory_id) for memory_id, score in scores.items()))
+        return [memory_id for _, memory_id in best]
+
+    def _length_dampings(self) -> dict[str, float]:
+        """Say per memory how much its length takes off a word's weight."""
+        if not self._dampings and self._lengths:
+            slope = _K1 * _B * len(self._lengths) / max(self._total_length, 1)
+            base = _K1 * (1 - _B)
+            self._dampings = {name: base + slope * n for name, n in self._lengths.items()}
+        return self._dampings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,12 +172,20 @@ class Lookup:
                     f"{name} must be an integer of at least 1, got {value!r}."
                 )
 
-    def choose(self, facts: Sequence[str], memories: Sequence[Memory]) -> list[Memory]:
+    @property
+    def ranks(self) -> bool:
+        """Whether memories are ranked, so that an index of them is of use."""
+        return self.strategy in {"auto", "keyword"}
+
+    def choose(
+        self, facts: Sequence[str], memories: Sequence[Memory], index: KeywordIndex | None = None
+    ) -> list[Memory]:
         """Choose the memories that a decision about these facts sees.
 
         Args:
             facts: The texts of the facts.
             memories: The live memories of one scope, oldest first.
+            index: The same memories, indexed; None makes one where it is needed.
 
         Returns:
             At most `max_memories` of them; the best first where they are ranked, else the newest.
@@ -165,22 +197,16 @@ class Lookup:
             return newest[: min(self.top_k, self.max_memories or self.top_k)]
         if len(memories) <= self.top_k:
             return newest[: self.max_memories]
-        return self._ranked(facts, memories)[: self.max_memories]
-
-    def _ranked(self, facts: Sequence[str], memories: Sequence[Memory]) -> list[Memory]:
-        """Unite the best of each fact: the first of every fact, then the second of every fact."""
-        index = _Bm25([tokens(memory.text) for memory in memories])
-        best = []
-        for fact in facts:
-            scored = zip(index.scores(tokens(fact)), memories, strict=True)
-            hits = sorted((-score, memory.id) for score, memory in scored if score > 0)
-            best.append([memory_id for _, memory_id in hits[: self.top_k]])
+        best = [(index or KeywordIndex(memories)).best(fact, self.top_k) for fact in facts]
         by_id = {memory.id: memory for memory in memories}
-        deepest = max((len(hits) for hits in best), default=0)
-        united = dict.fromkeys(
-            hits[rank] for rank in range(deepest) for hits in best if rank < len(hits)
-        )
-        return [by_id[memory_id] for memory_id in united]
+        return [by_id[memory_id] for memory_id in _by_turns(best)[: self.max_memories]]
+
+
+def _by_turns(rankings: Sequence[Sequence[str]]) -> list[str]:
+    """Unite rankings: the first of each, then the second of each, and so on, each id once."""
+    deepest = max(map(len, rankings), default=0)
+    turns = (ids[rank] for rank in range(deepest) for ids in rankings if rank < len(ids))
+    return list(dict.fromkeys(turns))
 
 
 class _Scopes(Protocol):

@@ -17,6 +17,9 @@ __all__ = ["main"]
 
 _NAME = "memorypipe"
 
+# An error that nobody foresaw may quote what it was working on.
+_MAX_MESSAGE_CHARS = 300
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command.
@@ -53,5 +56,14 @@ def _fail(error: Exception, output: Output) -> int:
     if isinstance(error, MemoryPipeError):
         output.fail(str(error))
     else:
-        output.fail(f"{type(error).__name__}: {error} (unexpected; {DEBUG_VARIABLE}=1 shows where)")
+        cause = _innermost(error)
+        what = f"{type(cause).__name__}: {cause}"[:_MAX_MESSAGE_CHARS]
+        output.fail(f"{what} (unexpected; {DEBUG_VARIABLE}=1 shows where)")
     return ExitCode.ERROR
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """Find what went wrong inside: Ray wraps the errors of its workers, tracebacks and all."""
+    while (inner := getattr(error, "cause", None) or error.__cause__) is not None:
+        error = inner
+    return error

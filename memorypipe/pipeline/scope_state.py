@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from memorypipe import ids
-from memorypipe.rank import Lookup, Memory
+from memorypipe.rank import KeywordIndex, Lookup, Memory
 from memorypipe.schema import RECORD_TYPE_MEMORY
 from memorypipe.text import normalise
 
@@ -71,12 +71,16 @@ class ScopeState:
         self._scope_key = scope_key
         self._memories = {memory.id: memory for memory in memories}
         self._by_text = {normalise(m.text): m.id for m in self._memories.values()}
+        self._index: KeywordIndex | None = None  # made when a lookup ranks
         # Ids stay taken after their memory has gone or says something else.
         self._taken = {memory.id: normalise(memory.text) for memory in self._memories.values()}
 
     def lookup(self, facts: Sequence[PipelineFact], settings: Lookup) -> list[dict[str, Any]]:
         """Give the memories that a decision about these facts sees, as an `existing` cell."""
-        chosen = settings.choose([fact.text for fact in facts], list(self._memories.values()))
+        memories = list(self._memories.values())
+        if self._index is None and settings.ranks:
+            self._index = KeywordIndex(memories)
+        chosen = settings.choose([fact.text for fact in facts], memories, self._index)
         return [memory.to_cell() for memory in chosen]
 
     def settle(self, decided: Decided) -> Decided:
@@ -121,9 +125,7 @@ class ScopeState:
         """Take an action over into the state; a changed memory counts as the newest."""
         if decided.event == "NONE" or decided.memory_id is None:
             return
-        before = self._memories.pop(decided.memory_id, None)
-        if before is not None and self._by_text.get(normalise(before.text)) == before.id:
-            del self._by_text[normalise(before.text)]
+        before = self._forget(decided.memory_id)
         if decided.event == "DELETE":
             return
         fact = decided.fact
@@ -134,8 +136,20 @@ class ScopeState:
             event_time=fact.event_time or (before.event_time if before else None),
         )
         self._memories[after.id] = after
+        if self._index is not None:
+            self._index.add(after)
         self._by_text[normalise(after.text)] = after.id
         self._taken.setdefault(after.id, normalise(after.text))
+
+    def _forget(self, memory_id: str) -> Memory | None:
+        memory = self._memories.pop(memory_id, None)
+        if memory is None:
+            return None
+        if self._index is not None:
+            self._index.remove(memory)
+        if self._by_text.get(normalise(memory.text)) == memory.id:
+            del self._by_text[normalise(memory.text)]
+        return memory
 
     def holds(self, decided: Decided) -> bool:
         """Whether the action fits the state: its target stands and says what was decided on."""

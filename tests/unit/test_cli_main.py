@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memorypipe.cli.main import main
+from memorypipe.cli.main import _innermost, main
 
 
 def test_no_words_ask_for_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,3 +91,10 @@ def test_the_help_of_a_command_shows_its_options_in_groups(
     places = [shown.index(f"\n{group}\n") for group in groups]
     assert places == sorted(places)
     assert "  --local-model [FILE.gguf]  " in shown
+
+
+def test_of_an_error_that_nobody_foresaw_the_innermost_is_told() -> None:
+    wrapped = RuntimeError("a hundred lines")
+    wrapped.__cause__ = ValueError("between")
+    wrapped.__cause__.cause = KeyError("what went wrong")  # type: ignore[attr-defined]  # as Ray's
+    assert repr(_innermost(wrapped)) == "KeyError('what went wrong')"
