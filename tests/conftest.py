@@ -1,5 +1,6 @@
 """Fixtures of several folders."""
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +11,7 @@ def ray_2_cpus() -> Iterator[None]:
     """Ray on two CPUs, started once: the smallest machine that the expressions must run on."""
     import ray  # noqa: PLC0415  # most tests need no Ray, and it is slow to import
 
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
     yield
     ray.shutdown()

@@ -50,7 +50,7 @@ class Pace:
                 await self._bucket.acquire(self._fill)
                 self._fill = 0.0
             await self._bucket.acquire()
-            while (now := loop.time()) < (allowed := self._allowed_s()):
+            while (now := loop.time()) < (allowed := self._allowed_s()):  # noqa: ASYNC110  # time, no event
                 await asyncio.sleep(allowed - now)
             self._starts.append(now)
 

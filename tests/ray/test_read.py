@@ -3,7 +3,6 @@ import json
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ from memorypipe.logs.read import read_conversations, windows
 from memorypipe.logs.windows import new_message_ids
 from memorypipe.schema import CONVERSATIONS, WINDOWS
 
-# Ray warns of its own defaults.
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")
+pytestmark = pytest.mark.usefixtures("ray_2_cpus")
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "conversations.jsonl"
@@ -37,13 +35,6 @@ ROWS = [
     for number in range(5)
 ]
 LINES = "\n".join(map(json.dumps, ROWS))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _cluster() -> Iterator[None]:
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, ignore_reinit_error=True)
-    yield
-    ray.shutdown()
 
 
 def rows(dataset: ray.data.Dataset) -> list[dict[str, Any]]:

@@ -45,7 +45,9 @@ def test_outcomes_come_in_the_order_of_the_tasks(start: Start) -> None:
 
 
 @pytest.mark.parametrize("portion", [1, 4, 100])
-def test_concurrency_is_used_up_and_never_passed_whatever_the_portion(start: Start, portion: int) -> None:
+def test_concurrency_is_used_up_and_never_passed_whatever_the_portion(
+    start: Start, portion: int
+) -> None:
     worker, model = start(echo, max_concurrency=7)
     worker.run(WordStage(), [f"task {n}" for n in range(100)], portion=portion)
     assert model.max_in_flight == 7
