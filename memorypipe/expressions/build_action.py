@@ -25,9 +25,11 @@ from memorypipe.prompts.decide import (
     DECIDE_RESPONSE_FORMAT,
     decide_messages,
     decide_prompt_hash,
+    is_decide_example,
 )
 from memorypipe.prompts.retry import retry_messages
 from memorypipe.prompts.split import split_facts
+from memorypipe.text import normalise
 
 __all__ = ["DecideStage", "DecideWork", "MemoryBuildAction"]
 
@@ -78,8 +80,9 @@ class DecideStage:
         if status == "empty":
             # Every fact needs an action: none at all is no answer.
             status, error = "parse_error", f"there is no action for any of {len(task.facts)} facts"
+        items = [_without_echo(item, task) for item in read.items]
         return Reading(
-            value=read if status in {"ok", "truncated"} else None,
+            value=replace(read, items=tuple(items)) if status in {"ok", "truncated"} else None,
             status=status,
             error=error,
             dropped_items=read.dropped_items,
@@ -115,6 +118,16 @@ class DecideStage:
             status="ok" if complete else "truncated",
             error=None if complete else "a part of the facts got no whole reply",
         )
+
+
+def _without_echo(item: dict[str, Any], task: DecideWork) -> dict[str, Any]:
+    """Take out a text of the prompt's own examples, unless a fact or memory really says it."""
+    text = item["text"]
+    if not text or not is_decide_example(text):
+        return item
+    given = [*(fact.text for fact in task.facts), *(m["text"] for m in task.existing)]
+    said = {normalise(one) for one in given}
+    return item if normalise(text) in said else {**item, "text": None}
 
 
 def _shown(memory: Mapping[str, Any]) -> Existing:

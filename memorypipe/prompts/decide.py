@@ -18,7 +18,7 @@ from memorypipe.prompts.common import (
     system_text,
 )
 from memorypipe.prompts.split import split_facts
-from memorypipe.text import clean
+from memorypipe.text import clean, normalise
 
 __all__ = [
     "BUILD_ACTION_HINT",
@@ -26,6 +26,7 @@ __all__ = [
     "decide_messages",
     "decide_prompt_hash",
     "decide_system",
+    "is_decide_example",
     "split_facts",
 ]
 
@@ -103,6 +104,20 @@ are shown."""
 _RULES = f"{_DATA_RULE}\n\n{format_rule(_WRAPPER, _FIELDS, _EXAMPLES)}"
 
 DECIDE_RESPONSE_FORMAT = response_format("actions", _WRAPPER, _FIELDS)
+
+_EXAMPLE_TEXTS = frozenset(
+    normalise(str(item["text"])) for example in _EXAMPLES for item in example.items
+)
+
+
+def is_decide_example(text: str) -> bool:
+    """Whether a text is a memory of the prompt's own examples, which weak models give back.
+
+    Example:
+        >>> is_decide_example("Likes tea")
+        False
+    """
+    return normalise(text) in _EXAMPLE_TEXTS
 
 
 def decide_system(*, hint: str | Sequence[str] | None = None, hint_mode: str = "replace") -> str:

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from memorypipe.llm.offline_rules.lexicon import NUMBER_WORDS, alternatives, words
+from memorypipe.llm.offline_rules.lexicon import JOBS, NUMBER_WORDS, alternatives, words
 
 __all__ = ["Attribute", "attributes_of"]
 
@@ -29,24 +29,11 @@ _SUBJECT = (
     r"^(?P<subject>(?:[\w'\u2019.-]+ ){0,5}?)"
     r"(?:(?:now|currently|recently|just|finally|has|have|also|is now|has just) )*"
 )
-_JOBS = alternatives(
-    words(
-        """
-        accountant actor actress analyst architect artist baker barber bartender biologist
-        builder carpenter cashier chef chemist coach consultant cook dancer dentist designer
-        developer director doctor driver editor electrician engineer farmer firefighter
-        fireman freelancer gardener hairdresser journalist judge lawyer lecturer librarian
-        manager mechanic musician nurse paramedic pharmacist photographer physicist pilot
-        plumber policeman producer professor programmer psychologist receptionist researcher
-        salesman scientist secretary soldier student surgeon teacher technician therapist
-        tutor vet veterinarian waiter waitress writer
-        """
-    )
-)
+_JOBS = alternatives(JOBS)
 _DIETS = r"vegetarian|vegan|pescatarian|omnivore|flexitarian|carnivore|meat eater"
 _WEDLOCK = r"married|single|divorced|engaged|widowed|separated"
 _PLACE = (
-    r"(?!(?:my|the|an?|their|with|it|this|that|love|new|different|another)\b)"
+    r"(?!(?:my|the|an?|their|with|it|this|that|love|(?-i:new)|different|another)\b)"
     r"(?P<value>[^\W\d_].*)"
 )
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -58,7 +45,8 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
         (
             "residence",
-            r"(?:moved|relocated)(?: back| away| over| house)?(?: from [\w ]+?)? to " + _PLACE,
+            r"(?:moved|relocated)(?: back| away| over| house)?(?: from [\w .,'\u2019-]+?)? to "
+            + _PLACE,
         ),
         (
             "employer",
@@ -153,6 +141,7 @@ _VALUE_END = re.compile(
     r"|\d+ (?:years?|months?|weeks?))\b).*$",
     re.IGNORECASE | re.DOTALL,
 )
+_VALUE_ENDS_BEFORE = {"job": "at|for|in", "residence": "from"}
 _WHOLE_VALUES = frozenset({"age", "birthday", "phone", "email", "address", "weight", "height"})
 _USER = re.compile(
     r"\b(?:the user's|the user|user's|user|my|their|his|her|i)\b|['\u2019]s\b|[^\w' -]"
@@ -179,8 +168,8 @@ def _attribute(kind: str, subject: str, value: str) -> Attribute | None:
     short = short.rstrip(" .!")
     if not short:
         return None
-    if kind == "job":
-        short = re.split(r"\s+(?:at|for|in)\s+", short)[0]
+    if kind in _VALUE_ENDS_BEFORE:
+        short = re.split(rf"\s+(?:{_VALUE_ENDS_BEFORE[kind]})\s+", short)[0]
     if kind == "age":
         number = short.split()[0].casefold()
         return Attribute(

@@ -143,8 +143,14 @@ def _stem(word: str) -> str:
             and len(word) - len(ending) >= len("the")
             and not word.endswith("ss")
         ):
-            return (word[: -len(ending)] + replacement).rstrip("e")
+            return _undoubled(word[: -len(ending)] + replacement).rstrip("e")
     return word.rstrip("e")
+
+
+def _undoubled(stem: str) -> str:
+    """The stem without the letter that an ending doubled: "running" is of "run"."""
+    doubled = len(stem) >= _SHORTEST_STEM and stem[-1] == stem[-2] and stem[-1] in "bdgmnprt"
+    return stem[:-1] if doubled else stem
 
 
 def _main_verb(tokens: list[str]) -> int | None:

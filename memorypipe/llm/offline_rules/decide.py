@@ -142,7 +142,7 @@ def _strongest(fact: Fact, reading: Reading, pool: _Pool) -> tuple[Relation, _Me
         return Relation.SAME, same
     retracted = _retracted(fact.text, reading, pool)
     if retracted is not None:
-        return Relation.RETRACTED, retracted
+        return retracted
     related = [
         (kind, memory)
         for memory in pool.candidates(reading)
@@ -155,26 +155,35 @@ def _strongest(fact: Fact, reading: Reading, pool: _Pool) -> tuple[Relation, _Me
     return max(equal, key=lambda pair: pair[1].event_time or "")
 
 
-def _retracted(text: str, reading: Reading, pool: _Pool) -> _Memory | None:
+def _retracted(text: str, reading: Reading, pool: _Pool) -> tuple[Relation, _Memory] | None:
     """The one memory that a retraction is about; None where there is none or more than one."""
     retraction = retracted_object(text)
     if retraction is None:
         return None
     kind, words = retraction
     wanted = read(words).words - {"anymor", "longer", "old", "use", "us"}
-    found = [
-        memory
-        for memory in pool.sharing(wanted)
-        if _can_be_retracted(kind, wanted, reading, memory.reading)
-    ]
-    return found[0] if len(found) == 1 else None
+    near = pool.sharing(wanted)
+    found = [memory for memory in near if _can_be_retracted(kind, wanted, reading, memory.reading)]
+    if found:
+        return (Relation.RETRACTED, found[0]) if len(found) == 1 else None
+    if kind != "habit":
+        return None
+    verb = read(words.partition(" ")[0]).words
+    parts = [memory for memory in near if _is_part(wanted, verb, reading, memory.reading)]
+    return (Relation.PARTLY_RETRACTED, parts[0]) if len(parts) == 1 else None
 
 
 _HELD = frozenset({"have", "buy", "get", "driv", "rid", "adopt", "own", "own's"})
+# What is gone altogether once it is sold: "Car is a blue Skoda" holds no longer.
+_OWNED = frozenset({"apartment", "bicycle", "boat", "car", "flat", "hous", "motorbik", "van"})
 
 
 def _can_be_retracted(kind: str, wanted: frozenset[str], fact: Reading, memory: Reading) -> bool:
-    if memory.negated or fact.subject - wanted != memory.subject:
+    if memory.negated:
+        return False
+    if kind == "thing" and memory.subject and memory.subject <= wanted & _OWNED:
+        return memory.verb == "be"
+    if fact.subject - wanted != memory.subject:
         return False
     if kind == "thing":
         several = any(word.isdigit() and word != "1" for word in memory.words)
@@ -184,6 +193,13 @@ def _can_be_retracted(kind: str, wanted: frozenset[str], fact: Reading, memory: 
         if employed or kind == "employer":
             return employed
     return not memory.past and wanted == memory.words and not _is_preference(memory)
+
+
+def _is_part(wanted: frozenset[str], verb: frozenset[str], fact: Reading, memory: Reading) -> bool:
+    """Whether a habit is given up in part: the verb and some of its object, not the whole."""
+    if memory.negated or memory.past or fact.subject - wanted != memory.subject:
+        return False
+    return verb == {memory.verb} and verb < wanted
 
 
 def _is_preference(memory: Reading) -> bool:
@@ -200,7 +216,7 @@ def _change(
     kind, memory = found
     reason = f"{kind.value}{_where(memory)}"
     text = fact.text
-    if kind in {Relation.NEW_VALUE, Relation.REVERSED}:
+    if kind in {Relation.NEW_VALUE, Relation.REVERSED, Relation.PARTLY_RETRACTED}:
         text = merged_text(fact.text, read(fact.text), memory.text, memory.reading)
     if memory.added_by is not None:
         before[memory.added_by] |= {"event": "NONE", "rationale": f"overtaken by fact {number}"}

@@ -6,6 +6,8 @@ from datetime import date, datetime
 from typing import Any
 
 from memorypipe.llm.offline_rules import sentences as split
+from memorypipe.llm.offline_rules.asides import without_asides
+from memorypipe.llm.offline_rules.introductions import introduced_name
 from memorypipe.llm.offline_rules.lexicon import OWN_THINGS, RELATIONS, alternatives, words
 from memorypipe.llm.offline_rules.other_languages import other_statements
 from memorypipe.llm.offline_rules.rewrite import predicate, third_person_words
@@ -16,7 +18,7 @@ __all__ = ["extract_facts", "statements"]
 
 _LONGEST = 400  # characters: a longer "sentence" is pasted text, not a statement
 
-_FIRST_PERSON = re.compile(r"\b(?:I|my|My|We|Our|we|our)\b")
+_FIRST_PERSON = re.compile(r"\b(?:I|my|My|We|Our|we|our|[Cc]alls? me)\b")
 _NOT_MEANT = re.compile(
     r"\b(?:if I|if we|imagine|suppose|what if|pretend|hypothetically|let's say|I wish|would have"
     r"|ignore (?:the|all|any|previous|above|everything)|disregard|delete (?:all|every|my)"
@@ -93,6 +95,7 @@ _OWN_SUBJECT = re.compile(
 _OWN_CONTRACTED = re.compile(
     r"^((?:My|Our|my|our) (?:[\w-]+ ){0,2}[\w-]+)'s (?=(?:a|an|the|[A-Z]|\d|called|named|from"
     r"|allergic)\b)"
+    r"|^((?:My|my) (?:[\w-]+ )?name)'s (?=[A-Z])"
 )
 _EMPTY_REMAINDER = re.compile(
     r"\s*(?:always |really |so |very |pretty |just |also |been |such |quite )*(?:good|great"
@@ -176,7 +179,7 @@ def statements(
             yield f"{name}: {statement}" if name else statement
         return
     straight = split.straighten(text)
-    if not (_FIRST_PERSON.search(straight) or _UNSPOKEN_I.search(straight)):
+    if not _speaks(straight):
         return
     masked, spans = split.mask_quotes(straight)
     for sentence in split.sentences(masked):
@@ -184,20 +187,31 @@ def statements(
             yield split.unmask(said, spans)
 
 
+def _speaks(text: str) -> bool:
+    """Whether the first person is in a text: quick to see, and most text has none."""
+    return bool(_FIRST_PERSON.search(text) or _UNSPOKEN_I.search(text))
+
+
 def _of_sentence(sentence: str, name: str | None, speakers: Sequence[str]) -> Iterator[str]:
-    if not (_FIRST_PERSON.search(sentence) or _UNSPOKEN_I.search(sentence)):
+    if not _speaks(sentence) or len(sentence) > _LONGEST:
         return
-    if "?" in sentence[-3:] or len(sentence) > _LONGEST or _NOT_MEANT.search(sentence):
+    said = without_asides(_without_openings(sentence))
+    if "?" in said[-3:] or _NOT_MEANT.search(said):
         return
-    for clause in split.clauses(_without_openings(sentence)):
+    for clause in split.clauses(said):
         core = _without_openings(clause)
         if _UNSURE.match(core):
             return
+        told = _without_tail(core, speakers)
+        introduced = introduced_name(told)
+        if introduced:
+            yield _prefixed_owner(f"name is {introduced}", "", name)
+            continue
         if _ADDRESSED.search(core):
             continue
-        said = _memory(_without_tail(core, speakers), name)
-        if said:
-            yield said
+        memory = _memory(told, name)
+        if memory:
+            yield memory
 
 
 def _without_openings(text: str) -> str:
@@ -260,7 +274,7 @@ def _keeps_case(lead: str) -> bool:
 
 def _own_subject(core: str) -> str | None:
     """The rest of a "My …" statement, pronouns turned, without the "My"."""
-    core = _OWN_CONTRACTED.sub(r"\1 is ", core)
+    core = _OWN_CONTRACTED.sub(r"\1\2 is ", core)
     match = _OWN_SUBJECT.match(core)
     if match is None or _EMPTY_REMAINDER.match(match["rest"]):
         return None

@@ -8,6 +8,7 @@ __all__ = [
     "GOAL_VERBS",
     "HABIT_VERBS",
     "ILLNESSES",
+    "JOBS",
     "NUMBER_WORDS",
     "OWN_THINGS",
     "PAST_VERBS",
@@ -131,6 +132,18 @@ ILLNESSES = words(
     hypothyroidism insomnia lupus migraines narcolepsy ocd osteoporosis pcos psoriasis ptsd
     scoliosis
     tinnitus vertigo
+    """
+)
+JOBS = words(
+    """
+    accountant actor actress analyst architect artist baker barber bartender biologist builder
+    carpenter cashier chef chemist coach consultant cook dancer dentist designer developer
+    director doctor driver editor electrician engineer farmer firefighter fireman freelancer
+    gardener hairdresser journalist judge lawyer lecturer librarian manager mechanic musician
+    nurse paramedic pharmacist photographer physicist pilot plumber policeman producer
+    professor programmer psychologist receptionist researcher salesman scientist secretary
+    soldier student surgeon teacher technician therapist tutor vet veterinarian waiter waitress
+    writer
     """
 )
 _COUNTED = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen

@@ -32,6 +32,32 @@ _CHINESE_CHAT = re.compile(
     "|我(?:也|真的|还是)?(?:不知道|不太?明白|不确定|觉得|感觉|认为|知道|记住)|听起来|对不对|是不是"
     "|下次|再聊|试试|这么认为|这样认为|理解了?$|烦|心情|感到|难过|沮丧|焦虑|有(?:些|点)|问题|困惑|我先"
 )
+_ASKED = re.compile(
+    r",\s*(?:(?:y|pero)\s+)?¿[^?]*\?\W*$|"
+    r",\s*(?:(?:und|aber|y|pero|et|mais|e|ma|mas|en|maar|и|а)\s+)?(?:hast du"
+    r"|habt ihr|haben sie|kannst du"
+    r"|könnt ihr|können sie|kennst du|kennen sie|weißt du|wissen sie"
+    r"|tienes|tiene usted|puedes|podrías"
+    r"|conoces|sabes|as-tu|avez-vous|peux-tu|pouvez-vous|connais-tu|connaissez-vous|tu as|vous avez"
+    r"|hai|puoi|conosci|sai|tens|você (?:tem|pode|conhece)|pode|heb je|kun je|ken je|weet je"
+    r"|есть ли|у тебя|у вас|можешь|можете|знаешь|знаете)\b[^?]*\?\W*$",
+    re.IGNORECASE,
+)
+# Before such a clause's end there is no statement to cut loose.
+_LEFT_OPEN = re.compile(
+    r"(?:weil|wenn|da|falls|als|obwohl|nachdem|si|cuando|como|aunque|porque|quand|comme|puisque|lorsque"
+    r"|se|quando|siccome|poiché|omdat|если|когда)\b",
+    re.IGNORECASE,
+)
+# One of these makes three words a statement: "Ich bin Vegetarier".
+_OF_THE_SPEAKER = re.compile(
+    r"\b(?:ich|mein\w*|soy|tengo|vivo|mi|mis|je|j'\w+|mon|ma|mes|sono|ho|mio|mia|eu|sou|tenho|moro"
+    r"|meu|minha|ik|mijn|я|мой|моя|меня|أنا)\b",
+    re.IGNORECASE,
+)
+# Scripts that put no spaces between words.
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+_FEWEST_WORDS = 4
 _SHORT_COURTESY = 12
 _SHORTEST = {"cjk": 5, "other": 12}
 
@@ -47,6 +73,8 @@ def other_statements(text: str) -> Iterator[str]:
     """
     for part in _OTHER_ENDINGS.split(without_citations(text)):
         sentence = part.strip()
+        if not _LEFT_OPEN.match(sentence):
+            sentence = _ASKED.sub("", sentence)
         if not sentence or _QUESTION.search(sentence):
             continue
         if _CHINESE.search(sentence) and not _KANA_HANGUL.search(sentence):
@@ -58,6 +86,9 @@ def other_statements(text: str) -> Iterator[str]:
 def _says_something(sentence: str) -> bool:
     dense = bool(_CHINESE.search(sentence) or _KANA_HANGUL.search(sentence))
     if len(sentence) < _SHORTEST["cjk" if dense else "other"]:
+        return False
+    spaced = not (dense or _UNSPACED.search(sentence))
+    if spaced and len(sentence.split()) < _FEWEST_WORDS and not _OF_THE_SPEAKER.search(sentence):
         return False
     return not (
         _COURTESY.search(sentence) and len(sentence) <= _SHORT_COURTESY * (1 if dense else 3)

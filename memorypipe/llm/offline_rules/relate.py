@@ -19,6 +19,7 @@ class Relation(Enum):
     NEW_VALUE = "gives a new value"
     REVERSED = "says the opposite"
     RETRACTED = "takes it back"
+    PARTLY_RETRACTED = "takes a part of it back"
 
 
 _PREFERENCES = frozenset({"like", "hate", "prefer", "love"})
@@ -41,6 +42,14 @@ _RETRACTION = re.compile(
     r")[.!]*$",
     re.IGNORECASE,
 )
+# When it ended says nothing about what ended. Weekdays stay: "no longer runs on Thursdays".
+_WHEN = re.compile(
+    r"\s+(?:(?:last|this|earlier this) (?:week|weekend|month|year|spring|summer|autumn|fall|winter"
+    r"|morning|night|\w+day)|yesterday|today|recently|lately"
+    r"|(?:in|since) (?:\d{4}|January|February|March|April|May|June|July|August|September|October"
+    r"|November|December)"
+    r"|(?:an?|two|three|several|\d+|a few|a couple of) \w+ ago)$"
+)
 _MORE_THAN_A_RETRACTION = re.compile(
     r"\b(?:and|but|because|to buy|so|instead|for a new)\b|[,;]", re.IGNORECASE
 )
@@ -53,7 +62,7 @@ def retracted_object(text: str) -> tuple[str, str] | None:
         >>> retracted_object("Sold the red car"), retracted_object("Likes tea")
         (('thing', 'the red car'), None)
     """
-    match = _RETRACTION.match(text)
+    match = _RETRACTION.match(_WHEN.sub("", text.rstrip(".!")))
     if match is None or _MORE_THAN_A_RETRACTION.search(text):
         return None
     if match["thing"]:

@@ -216,12 +216,15 @@ def _agreeing(said: str) -> str:
 
 _FIRST_PERSON = re.compile(
     r"(?:\b(?P<before>[A-Z]\w*)\s+)?\b(?P<i>I'm|I am|I was|I)(?='|\b)(?!\.)"
-    r"|\b(?P<other>my|mine|me|myself)\b"
+    r"|\b(?P<other>my|mine|me|myself|our|ours)\b"
 )
+# Beside these "our" is whose "we" says it is.
+_PLURAL = re.compile(r"\b(?:[Ww]e|us)\b")
 _CONJUNCTIONS = frozenset({"After", "As", "Before", "Since", "When", "While"})
 _THIRD_PERSON = {
     "I'm": "they're", "I am": "they are", "I was": "they were", "I": "they",
     "my": "their", "mine": "theirs", "me": "them", "myself": "themselves",
+    "our": "their", "ours": "theirs",
 }  # fmt: skip
 
 
@@ -232,9 +235,12 @@ def third_person_words(text: str) -> str:
         >>> third_person_words("moved because I was tired of my job in World War I studies")
         'moved because they were tired of their job in World War I studies'
     """
+    plural = _PLURAL.search(text) is not None
 
     def turn(match: re.Match[str]) -> str:
         if match["other"]:
+            if plural and match["other"].startswith("our"):
+                return match["other"]
             return _THIRD_PERSON[match["other"]]
         before = match["before"]
         if before and before not in _CONJUNCTIONS:
