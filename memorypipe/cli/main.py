@@ -63,7 +63,10 @@ def _fail(error: Exception, output: Output) -> int:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """Find what went wrong inside: Ray wraps the errors of its workers, tracebacks and all."""
-    while (inner := getattr(error, "cause", None) or error.__cause__) is not None:
+    """Find what went wrong inside: Ray wraps the errors of its workers, tracebacks and all.
+
+    Its own errors it raises from an empty one, which tells nothing.
+    """
+    while (inner := getattr(error, "cause", None) or error.__cause__) is not None and str(inner):
         error = inner
     return error

@@ -1,5 +1,6 @@
 """From the options of a run to checked settings, before anything slow starts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, assert_never
@@ -59,9 +60,10 @@ class Prepared:
     max_rejected: Threshold
     max_failed: Threshold
 
-    def at(self, *, base_url: str, model: str) -> "Prepared":
-        """Give the same with the address of the local server."""
-        return replace(self, spec=replace(self.spec, base_url=base_url, model=model))
+    def at(self, *, base_url: str, model: str, defaults: Mapping[str, Any]) -> "Prepared":
+        """Give the same with the address of the local server, and what suits its model."""
+        params = {**defaults, **self.spec.params}
+        return replace(self, spec=replace(self.spec, base_url=base_url, model=model, params=params))
 
     def model_arguments(self) -> dict[str, Any]:
         """Give what both expressions take."""

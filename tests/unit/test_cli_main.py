@@ -97,4 +97,5 @@ def test_of_an_error_that_nobody_foresaw_the_innermost_is_told() -> None:
     wrapped = RuntimeError("a hundred lines")
     wrapped.__cause__ = ValueError("between")
     wrapped.__cause__.cause = KeyError("what went wrong")  # type: ignore[attr-defined]  # as Ray's
+    wrapped.__cause__.cause.__cause__ = RuntimeError()  # type: ignore[attr-defined]  # as Ray's
     assert repr(_innermost(wrapped)) == "KeyError('what went wrong')"

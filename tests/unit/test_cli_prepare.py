@@ -47,7 +47,9 @@ def test_requests_are_tried_again_five_times_unless_told_otherwise() -> None:
 
 
 def test_a_local_model_keeps_its_name_in_the_journal_whatever_its_port() -> None:
-    prepared = _prepare(local_model="").at(base_url="http://127.0.0.1:4711/v1", model="small")
+    prepared = _prepare(local_model="").at(
+        base_url="http://127.0.0.1:4711/v1", model="small", defaults={"seed": 7}
+    )
     assert prepared.spec.base_url == "http://127.0.0.1:4711/v1"
     assert (prepared.spec.endpoint, prepared.spec.model) == ("local", "small")
     assert prepared.spec.max_concurrency == 2

@@ -1,0 +1,55 @@
+"""A real model end to end: every reply is read. What so small a model says is another matter."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memorypipe import MemoryBuildAction, Plan
+from memorypipe.llm.local import LocalServer
+
+pytest.importorskip("xllamacpp", reason="needs the extra `local`")
+
+pytestmark = pytest.mark.local_model
+
+SAID = {
+    "ana": "I bought a Yamaha P-125 digital piano.",
+    "ben": "My daughter Lotte is six. She loves football.",
+    "cem": "I live in Oslo and work as a nurse.",
+}
+
+
+def test_three_conversations_from_the_log_to_the_end_of_the_run(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    lines = [
+        {"user_id": user, "messages": [{"role": "user", "content": text}]}
+        for user, text in SAID.items()
+    ]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    table = tmp_path / "memories"
+    command = [sys.executable, "-m", "memorypipe", "backfill", str(log), "--table", str(table)]
+    # A fact for which the model decides nothing that holds is added: no window stays open.
+    command += ["--local-model", "--commit-fallback", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=550, check=False)  # noqa: S603  # our own command
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert (summary["windows"], summary["windows_failed"], summary["status"]) == (3, 0, "done")
+    assert summary["attempts"] >= 3
+    assert "gemma" in summary["model"]
+    facts = Plan(str(table), summary["run_id"]).facts()
+    assert set(facts["status"].to_pylist()) <= {"ok", "empty"}
+    assert set(facts["model"].to_pylist()) == {"gemma-3-270m-q4_k_m"}
+
+
+def test_a_decision_is_read_and_gives_one_action_per_fact(tmp_path: Path) -> None:
+    with LocalServer(cache_dir=tmp_path) as server:
+        decide = MemoryBuildAction(
+            base_url=server.base_url, model=server.model, max_concurrency=1, **server.params
+        )
+        facts = ['["Owns a piano", "Plays it daily"]']
+        (result,) = decide.results(facts, ['[{"id": "m1", "text": "Lives in Rome"}]'])
+    assert result.outcome is not None
+    assert result.outcome.status == "ok"
+    assert len(json.loads(result.value or "")["actions"]) == 2
