@@ -4,6 +4,11 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+# How fast an example runs says something about the machine and nothing about the rule.
+settings.register_profile("memorypipe", deadline=None)
+settings.load_profile("memorypipe")
 
 
 @pytest.fixture(scope="session")

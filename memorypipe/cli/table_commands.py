@@ -35,6 +35,10 @@ def open_table(uri: str) -> MemoryTable:
     return MemoryTable.open(uri, create=False)
 
 
+# People read a life in its order; what nothing dates comes last.
+_SHOWN_ORDER = ("scope_key", "event_time", "memory_id", "revision")
+
+
 def show(options: ShowOptions) -> int:
     """Show the memories of a table, those of one scope together."""
     output = Output(as_json=options.json)
@@ -42,6 +46,7 @@ def show(options: ShowOptions) -> int:
     states = parse_names("--include", options.include or [])
     table = open_table(options.table)
     rows = table.to_arrow(scope, list(MEMORY_COLUMNS), include={"live", *states})
+    rows = rows.sort_by([(name, "ascending") for name in _SHOWN_ORDER])
     if scope is not None and not rows.num_rows:
         output.note(_no_such_scope(table, scope))
     limit = options.limit or (_TERMINAL_LIMIT if output.is_terminal else None)
