@@ -45,7 +45,7 @@ def show(options: ShowOptions) -> int:
     scope = parse_scope(options.scope or [])
     states = parse_names("--include", options.include or [])
     table = open_table(options.table)
-    rows = table.to_arrow(scope, list(MEMORY_COLUMNS), include={"live", *states})
+    rows = table.to_arrow(scope, [*MEMORY_COLUMNS, "scope_key"], include={"live", *states})
     rows = rows.sort_by([(name, "ascending") for name in _SHOWN_ORDER])
     if scope is not None and not rows.num_rows:
         output.note(_no_such_scope(table, scope))
