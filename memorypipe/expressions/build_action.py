@@ -27,7 +27,6 @@ from memorypipe.prompts.decide import (
     decide_prompt_hash,
     is_decide_example,
 )
-from memorypipe.prompts.retry import retry_messages
 from memorypipe.prompts.split import split_facts
 from memorypipe.text import normalise
 
@@ -88,12 +87,6 @@ class DecideStage:
             dropped_items=read.dropped_items,
             repaired=read.repaired,
         )
-
-    def correct(
-        self, messages: Sequence[ChatMessage], reply: Reply, error: str
-    ) -> list[ChatMessage]:
-        """Ask again, the model being told what was wrong."""
-        return retry_messages(messages, reply.content, error)
 
     def split(self, task: DecideWork) -> tuple[DecideWork, DecideWork] | None:
         """Cut the facts in two; both halves see all memories."""
@@ -187,12 +180,6 @@ class MemoryBuildAction(LLMExpression[DecideWork, ReadActions]):
 
     def _make_stage(self) -> DecideStage:
         return DecideStage(hint=self._hint, hint_mode=self._hint_mode)
-
-    @property
-    def prompt_hash(self) -> str:
-        """Hash of the instructions, the format rule and the schema."""
-        stage: Any = self.stage
-        return str(stage.prompt_hash)
 
     def with_column(self, facts: Any, existing: Any) -> Expr:
         """Give the Ray Data expression of the actions.

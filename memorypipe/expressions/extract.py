@@ -1,6 +1,5 @@
 """`MemoryExtract`: from a conversation to the durable facts that it holds."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +20,6 @@ from memorypipe.prompts.extract import (
     is_prompt_example,
     map_sources,
 )
-from memorypipe.prompts.retry import retry_messages
 from memorypipe.prompts.split import split_turns
 
 __all__ = ["ExtractStage", "MemoryExtract"]
@@ -67,12 +65,6 @@ class ExtractStage:
             repaired=read.repaired,
         )
 
-    def correct(
-        self, messages: Sequence[ChatMessage], reply: Reply, error: str
-    ) -> list[ChatMessage]:
-        """Ask again, the model being told what was wrong."""
-        return retry_messages(messages, reply.content, error)
-
     def split(self, task: ExtractTask) -> tuple[ExtractTask, ExtractTask] | None:
         """Cut the transcript in two."""
         halves = split_turns(task.turns)
@@ -117,12 +109,6 @@ class MemoryExtract(LLMExpression[ExtractTask, tuple[FactItem, ...]]):
 
     def _make_stage(self) -> ExtractStage:
         return ExtractStage(hint=self._hint, hint_mode=self._hint_mode)
-
-    @property
-    def prompt_hash(self) -> str:
-        """Hash of the instructions, the format rule and the schema."""
-        stage: Any = self.stage
-        return str(stage.prompt_hash)
 
     def with_column(self, messages: Any, context: Any = None) -> Expr:
         """Give the Ray Data expression of the facts.

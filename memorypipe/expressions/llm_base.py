@@ -106,9 +106,9 @@ class LLMExpression(Expression, Generic[TaskT, ValueT]):
         """Turn an outcome into the cell."""
 
     @property
-    @abstractmethod
     def prompt_hash(self) -> str:
         """Hash of the instructions, the format rule and the schema."""
+        return self.stage.prompt_hash
 
     def _call(self, *cells: Any) -> pa.Array:
         worker = get_worker(self.spec)

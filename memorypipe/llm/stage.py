@@ -4,11 +4,10 @@ A stage is pure. The worker owns sending, retrying, journalling and counting; th
 the words mean.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal, Protocol, TypeVar
 
-from memorypipe.llm.types import ChatMessage, Reply, Request
+from memorypipe.llm.types import Reply, Request
 
 __all__ = ["Outcome", "Reading", "ReadingStatus", "Stage"]
 
@@ -71,7 +70,13 @@ class Outcome(Generic[ValueT_co]):
 
 
 class Stage(Protocol[TaskT, ValueT]):
-    """One kind of model work."""
+    """One kind of model work.
+
+    Attributes:
+        prompt_hash: Hash of the instructions, the format rule and the schema.
+    """
+
+    prompt_hash: str
 
     def request(self, task: TaskT) -> Request:
         """Build the request of a task."""
@@ -79,12 +84,6 @@ class Stage(Protocol[TaskT, ValueT]):
 
     def read(self, task: TaskT, reply: Reply) -> Reading[ValueT]:
         """Read a reply; never raises on what a model says."""
-        ...
-
-    def correct(
-        self, messages: Sequence[ChatMessage], reply: Reply, error: str
-    ) -> list[ChatMessage]:
-        """Ask again, the model being told what was wrong with its reply."""
         ...
 
     def split(self, task: TaskT) -> tuple[TaskT, TaskT] | None:

@@ -26,6 +26,7 @@ from memorypipe.llm.stage import Outcome, Reading, Stage
 from memorypipe.llm.tally import Tally
 from memorypipe.llm.types import Model, Reply, Request
 from memorypipe.llm.usage import Usage
+from memorypipe.prompts.retry import retry_messages
 
 __all__ = ["Worker", "close_workers", "get_worker"]
 
@@ -162,7 +163,7 @@ class Worker:
             if reading.status == "parse_error" and tally.attempts_left:
                 tally.fail("parse_error")
                 error = reading.error or "it holds no readable item"
-                messages = stage.correct(request.messages, reply, error)
+                messages = retry_messages(request.messages, reply.content, error)
                 request = replace(request, messages=messages)
                 continue
             if reading.status == "truncated" and tally.attempts_left > 1:

@@ -1,11 +1,11 @@
 """A model whose replies are scripted, and a stage that reads lists of words."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from memorypipe.llm.stage import Reading
-from memorypipe.llm.types import ChatMessage, Reply, Request
+from memorypipe.llm.types import Reply, Request
 
 __all__ = ["ScriptedModel", "WordStage", "content", "said"]
 
@@ -70,6 +70,8 @@ class WordStage:
     A reply in brackets reads badly; a reply that was cut keeps its complete words.
     """
 
+    prompt_hash = "words"
+
     def request(self, task: str) -> Request:
         return Request(
             messages=[{"role": "user", "content": task}], params={"response_format": {"x": 1}}
@@ -82,11 +84,6 @@ class WordStage:
         if reply.finish_reason == "length":
             return Reading(value=words[:-1], status="truncated", error="it was cut")
         return Reading(value=words, status="ok")
-
-    def correct(
-        self, messages: Sequence[ChatMessage], reply: Reply, error: str
-    ) -> list[ChatMessage]:
-        return [*messages, {"role": "user", "content": f"{reply.content} is wrong: {error}"}]
 
     def split(self, task: str) -> tuple[str, str] | None:
         words = task.split()
