@@ -10,7 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal, Protocol, get_args
 
@@ -29,8 +29,6 @@ _B = 0.75
 
 # So few memories that half of them may well share a word that counts.
 _FEW = 10
-
-_UNDATED = datetime.min.replace(tzinfo=UTC)
 
 _WORD = re.compile(r"[^\W_]+")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
@@ -227,9 +225,12 @@ def live_memories(table: _Scopes, scope_keys: Sequence[str]) -> dict[str, list[M
     Returns:
         Scope key → memories, oldest first; scopes without any are left out.
     """
-    columns = ["scope_key", "memory_id", "text", "context", "event_time"]
+    columns = ["scope_key", "memory_id", "text", "context", "event_time", "updated_at"]
+    rows = table.read_scopes(scope_keys, columns).to_pylist()
+    # What nothing dates is as old as its last change.
+    rows.sort(key=lambda r: (r["event_time"] or r["updated_at"], r["updated_at"], r["memory_id"]))
     found: dict[str, list[Memory]] = {}
-    for row in table.read_scopes(scope_keys, columns).to_pylist():
+    for row in rows:
         memory = Memory(
             id=row["memory_id"],
             text=row["text"],
@@ -237,6 +238,4 @@ def live_memories(table: _Scopes, scope_keys: Sequence[str]) -> dict[str, list[M
             event_time=row["event_time"],
         )
         found.setdefault(row["scope_key"], []).append(memory)
-    for memories in found.values():
-        memories.sort(key=lambda memory: (memory.event_time or _UNDATED, memory.id))
     return found

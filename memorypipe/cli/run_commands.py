@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from memorypipe.cli.exit_codes import ExitCode, Threshold, exit_code
@@ -15,13 +14,10 @@ from memorypipe.cli.prepare import Prepared, prepare
 from memorypipe.cli.progress import ProgressDisplay
 from memorypipe.cli.ray_session import ray_session
 from memorypipe.cli.run_report import report_run
-from memorypipe.errors import ConflictError
 from memorypipe.llm.offline import OFFLINE_MODEL
 
 if TYPE_CHECKING:  # they import Ray
     from memorypipe.pipeline.pipeline import MemoryPipeline
-    from memorypipe.pipeline.plan import Plan
-    from memorypipe.pipeline.summary import RunSummary
 
 __all__ = ["apply", "backfill", "plan"]
 
@@ -46,8 +42,8 @@ def apply(options: ApplyOptions) -> int:
     max_failed = Threshold.parse("--max-failed", options.max_failed)
     planned = Plan(options.table, options.run)
     # A commit asks no model, so it does not matter which one this pipeline has.
-    summary, conflict = _commit(MemoryPipeline.offline(options.table), planned)
-    report_run(output, planned, summary, conflict=conflict)
+    summary = MemoryPipeline.offline(options.table).apply(planned)
+    report_run(output, planned, summary, table=options.table)
     return exit_code(summary, max_rejected=max_rejected, max_failed=max_failed)
 
 
@@ -62,12 +58,10 @@ def _run(options: RunOptions, *, commits: bool) -> int:
     try:
         with _pipeline(options, prepared, output) as pipeline:
             planned = pipeline.plan(_read(options, prepared), run_id=options.run_id)
-            summary, conflict = planned.summary(), None
-            if commits:
-                summary, conflict = _commit(pipeline, planned)
+            summary = pipeline.apply(planned) if commits else planned.summary()
     except KeyboardInterrupt:
         return _interrupted(output)
-    report_run(output, planned, summary, conflict=conflict)
+    report_run(output, planned, summary, table=options.table)
     return exit_code(summary, max_rejected=prepared.max_rejected, max_failed=prepared.max_failed)
 
 
@@ -117,15 +111,6 @@ def _read(options: RunOptions, prepared: Prepared) -> Any:
     from memorypipe.logs.read import read_conversations  # noqa: PLC0415  # imports Ray
 
     return read_conversations(options.logs, **prepared.reading)
-
-
-def _commit(
-    pipeline: "MemoryPipeline", planned: "Plan"
-) -> tuple["RunSummary", ConflictError | None]:
-    try:
-        return pipeline.apply(planned), None
-    except ConflictError as error:
-        return replace(planned.summary(), status="held"), error
 
 
 def _interrupted(output: Output) -> int:

@@ -10,34 +10,31 @@ import pyarrow.compute as pc
 from memorypipe.cli.options import DEFAULT_TABLE
 from memorypipe.cli.output import Output
 from memorypipe.cli.render_run import choose_changes, summary_lines
-from memorypipe.errors import ConflictError
 from memorypipe.pipeline.plan import Plan
 from memorypipe.pipeline.summary import RunSummary
 from memorypipe.table.table import MemoryTable
 
-__all__ = ["conflict_message", "next_steps", "report_run", "some_changes"]
+__all__ = ["held_message", "next_steps", "report_run", "some_changes"]
 
 _EXAMPLES = 10
-_NAMED_MEMORIES = 3
+_NAMED_SCOPES = 3
 _PLANNED_CHANGES = 100
 _CHANGES = ("ADD", "UPDATE", "DELETE")
 
 
-def report_run(
-    output: Output, planned: Plan, summary: RunSummary, *, conflict: ConflictError | None = None
-) -> None:
+def report_run(output: Output, planned: Plan, summary: RunSummary, *, table: str) -> None:
     """Tell how a run ended.
 
     Args:
         output: Where to.
         planned: The run's plan.
         summary: Its numbers.
-        conflict: What held its commit back.
+        table: The table's place, as the user gave it.
     """
     is_planned = summary.status == "planned"
-    value = {**summary.to_dict(), "table": planned.table_uri}
-    if conflict is not None:
-        value["error"] = conflict_message(summary.run_id, conflict)
+    value = {**summary.to_dict(), "table": table}
+    if summary.held_back:
+        value["error"] = held_message(summary)
         output.error(value["error"])
     if output.as_json:
         output.result(value, ())
@@ -47,24 +44,23 @@ def report_run(
     steps = next_steps(
         summary,
         changes,
-        table=planned.table_uri,
-        memory_id=None if is_planned else _some_memory(planned.table_uri, changes),
-        has_table=MemoryTable.exists(planned.table_uri),
+        table=table,
+        memory_id=None if is_planned else _some_memory(table, changes),
+        has_table=MemoryTable.exists(table),
     )
-    lines = summary_lines(
-        summary, changes, table=planned.table_uri, next_steps=steps, open_reasons=reasons
-    )
+    lines = summary_lines(summary, changes, table=table, next_steps=steps, open_reasons=reasons)
     output.result(value, lines)
 
 
-def conflict_message(run_id: str, conflict: ConflictError) -> str:
-    """Say what held a commit back, and what to do."""
-    named = ", ".join(conflict.memory_ids[:_NAMED_MEMORIES])
-    more = len(conflict.memory_ids) - _NAMED_MEMORIES
+def held_message(summary: RunSummary) -> str:
+    """Say what a commit held back, and what to do."""
+    scopes = sorted(summary.held_back)
+    named = ", ".join(scopes[:_NAMED_SCOPES])
+    more = f" and {len(scopes) - _NAMED_SCOPES} more" if len(scopes) > _NAMED_SCOPES else ""
     return (
-        f"Run {run_id!r} was held back, nothing of it is committed: memories that it changes have "
-        f"changed since it was planned ({named}{f' and {more} more' if more > 0 else ''}). Run "
-        "`memorypipe plan` or `backfill` again; what was answered is not paid again."
+        f"Run {summary.run_id!r} held back {len(scopes)} scopes, of which nothing is committed "
+        f"({named}{more}): {summary.held_back[scopes[0]]}. Run `memorypipe plan` or `backfill` "
+        "again; what was answered is not paid again."
     )
 
 
@@ -103,8 +99,6 @@ def next_steps(
     place = "" if table == DEFAULT_TABLE else f" --table {shlex.quote(table)}"
     if summary.status == "planned":
         return [(f"memorypipe apply {summary.run_id}{place}", "commit this plan")]
-    if summary.status == "held":
-        return []
     scope = dict(changes[0]["scope"]) if changes else {}
     pairs = "".join(f" --scope {shlex.quote(f'{k}={v}')}" for k, v in sorted(scope.items()))
     steps = [(f"memorypipe show{pairs}{place}", "what is remembered")] if has_table else []

@@ -35,7 +35,7 @@ def show_run(options: RunsShowOptions) -> int:
     output = Output(as_json=options.json)
     planned = Plan(options.table, options.run)
     if not (options.failed or options.json):
-        report_run(output, planned, planned.summary())
+        report_run(output, planned, planned.summary(), table=options.table)
         return ExitCode.DONE
     opened = planned.open_windows().to_pylist()
     value = {**planned.summary().to_dict(), "open_windows": opened}

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 from ray.data.datatype import DataType
 from ray.data.expressions import Expr, lit
@@ -154,13 +156,13 @@ class CellFunction:
 
     def __call__(self, **cells: Any) -> pa.Array:
         """Compute one block; literals among the columns hold for every row."""
-        length = max(len(cell) for cell in cells.values() if hasattr(cell, "__len__"))
-        columns = [_broadcast(cell, length) for cell in cells.values()]
+        length = max(len(cell) for cell in cells.values() if _is_column(cell))
+        key = [_identity(cell) for cell in cells.values()]
+        columns = [cell if _is_column(cell) else [cell] * length for cell in cells.values()]
         with plainly():
-            return self._answer(columns) if self._keep else self._compute(*columns)
+            return self._answer(key, columns) if self._keep else self._compute(*columns)
 
-    def _answer(self, columns: list[Any]) -> pa.Array:
-        key = [_identity(column) for column in columns]
+    def _answer(self, key: list[Any], columns: list[Any]) -> pa.Array:
         last = self._last.get(threading.get_ident())
         if last is None or last.key != key:
             last = _Answered(key, columns, self._compute(*columns))
@@ -176,18 +178,16 @@ class _Answered(NamedTuple):
     answer: pa.Array
 
 
-def _broadcast(cell: Any, length: int) -> Any:
-    """Repeat a literal for every row; columns pass."""
-    if isinstance(cell, str | bytes) or not hasattr(cell, "__len__"):
-        return [cell] * length
-    return cell
+def _is_column(cell: Any) -> bool:
+    """Whether Ray gave a column; anything else is a literal that holds for every row."""
+    return isinstance(cell, pa.Array | pa.ChunkedArray | pd.Series | np.ndarray)
 
 
 def _identity(column: Any) -> Any:
-    """Name the memory that a column stands in."""
+    """Name the memory that a column stands in, or the value of a literal."""
     if isinstance(column, pa.ChunkedArray):
         return tuple(_identity(chunk) for chunk in column.chunks)
     if isinstance(column, pa.Array):
         addresses = tuple(buffer.address if buffer else 0 for buffer in column.buffers())
         return (len(column), column.offset, addresses)
-    return id(column)
+    return id(column) if _is_column(column) else repr(column)

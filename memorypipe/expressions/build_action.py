@@ -19,7 +19,7 @@ from memorypipe.errors import InvalidArgumentError
 from memorypipe.expressions.llm_base import LLMExpression
 from memorypipe.expressions.results import CellResult
 from memorypipe.llm.reply import ReadActions, read_actions
-from memorypipe.llm.stage import Outcome, Reading
+from memorypipe.llm.stage import Outcome, Reading, ReadingStatus
 from memorypipe.llm.types import ChatMessage, DecideTask, Existing, Fact, Reply, Request
 from memorypipe.prompts.decide import (
     DECIDE_RESPONSE_FORMAT,
@@ -75,13 +75,19 @@ class DecideStage:
     def read(self, task: DecideWork, reply: Reply) -> Reading[ReadActions]:
         """Read the actions as said; what they mean is judged over the whole row."""
         read = read_actions(reply.content, finish_reason=reply.finish_reason, refusal=reply.refusal)
-        status, error = read.status, read.error
+        status: ReadingStatus = read.status
+        error = read.error
         if status == "empty":
             # Every fact needs an action: none at all is no answer.
             status, error = "parse_error", f"there is no action for any of {len(task.facts)} facts"
-        items = [_without_echo(item, task) for item in read.items]
+        value = replace(read, items=tuple(_without_echo(item, task) for item in read.items))
+        if status == "ok":
+            problems = resolve_actions(
+                task.facts, task.existing, value, fallback_action="NONE"
+            ).problems
+            status, error = ("incomplete", _told(problems)) if problems else (status, error)
         return Reading(
-            value=replace(read, items=tuple(items)) if status in {"ok", "truncated"} else None,
+            value=value if status in {"ok", "incomplete", "truncated"} else None,
             status=status,
             error=error,
             dropped_items=read.dropped_items,
@@ -97,11 +103,19 @@ class DecideStage:
         return first, second
 
     def merge(
-        self, task: DecideWork, first: ReadActions | None, second: ReadActions | None
+        self,
+        task: DecideWork,
+        first: ReadActions | None,
+        second: ReadActions | None,
+        whole: ReadActions | None,
     ) -> ReadActions:
         """Join the actions of the two halves under the fact numbers of the whole."""
         halves = split_facts(task.facts) or (task.facts, ())
-        items = (*_numbered(first, 0), *_numbered(second, len(halves[0])))
+        sizes = [len(half) for half in halves]
+        said = [*_numbered(first, 0, sizes[0]), *_numbered(second, *sizes)]
+        answered = {item["fact"] for item in said}
+        kept = _numbered(whole, 0, sum(sizes))
+        items = (*said, *(item for item in kept if item["fact"] not in answered))
         complete = all(half is not None and half.complete for half in (first, second))
         return ReadActions(
             items=items,
@@ -133,15 +147,22 @@ def _shown(memory: Mapping[str, Any]) -> Existing:
     )
 
 
-def _numbered(half: ReadActions | None, offset: int) -> list[dict[str, Any]]:
-    """Move the fact numbers of a half to where its facts stand in the whole."""
+def _numbered(half: ReadActions | None, offset: int, size: int) -> list[dict[str, Any]]:
+    """Move the fact numbers of a half to where its facts stand in the whole.
+
+    Numbers that the half does not have are dropped; order counts only where no action has a
+    number and there is one for each fact.
+    """
     if half is None:
         return []
-    by_order = all(item["fact"] is None for item in half.items)
+    items = half.items
+    if all(item["fact"] is None for item in items):
+        whole = half.complete and not half.dropped_items and len(items) == size
+        items = tuple({**item, "fact": n} for n, item in enumerate(items)) if whole else ()
     return [
-        {**item, "fact": offset + (place if by_order else item["fact"])}
-        for place, item in enumerate(half.items)
-        if by_order or item["fact"] is not None
+        {**item, "fact": offset + item["fact"]}
+        for item in items
+        if item["fact"] is not None and 0 <= item["fact"] < size
     ]
 
 
@@ -245,9 +266,12 @@ class MemoryBuildAction(LLMExpression[DecideWork, ReadActions]):
         )
 
 
+def _told(problems: Mapping[int, str]) -> str:
+    return "; ".join(f"fact {number}: {why}" for number, why in sorted(problems.items()))
+
+
 def _status(outcome: Outcome[ReadActions], resolved: Resolved) -> tuple[str, str | None]:
     """A row of which a fact fell back says so, whatever else is true of it."""
     if not resolved.problems:
         return outcome.status, outcome.error
-    reasons = "; ".join(f"fact {n}: {why}" for n, why in sorted(resolved.problems.items()))
-    return "fallback", reasons
+    return "fallback", _told(resolved.problems)

@@ -7,6 +7,7 @@ import pyarrow as pa
 from ray.data.expressions import Expr
 
 from memorypipe.cells.facts import encode_facts
+from memorypipe.cells.json_text import invalid
 from memorypipe.cells.messages import BACKGROUND_ROLES, parse_messages
 from memorypipe.expressions.llm_base import LLMExpression
 from memorypipe.expressions.results import CellResult
@@ -21,6 +22,7 @@ from memorypipe.prompts.extract import (
     map_sources,
 )
 from memorypipe.prompts.split import split_turns
+from memorypipe.text import normalise
 
 __all__ = ["ExtractStage", "MemoryExtract"]
 
@@ -56,7 +58,8 @@ class ExtractStage:
         """Read the facts; source numbers become message ids, echoes of the prompt are dropped."""
         read = read_facts(reply.content, finish_reason=reply.finish_reason, refusal=reply.refusal)
         said = tuple(item for item in read.items if not is_prompt_example(item["text"]))
-        readable = read.status in {"ok", "empty", "truncated"}
+        # Cut before its first whole item, a reply says nothing about whether there are facts.
+        readable = read.status in {"ok", "empty"} or (read.status == "truncated" and said)
         return Reading(
             value=tuple(map_sources(said, task.turns)) if readable else None,
             status="empty" if read.status == "ok" and not said else read.status,
@@ -78,9 +81,12 @@ class ExtractStage:
         task: ExtractTask,  # noqa: ARG002  # facts of two halves need no context to be joined
         first: tuple[FactItem, ...] | None,
         second: tuple[FactItem, ...] | None,
+        whole: tuple[FactItem, ...] | None,
     ) -> tuple[FactItem, ...]:
-        """Join the facts of the two halves."""
-        return (*(first or ()), *(second or ()))
+        """Join the facts of the two halves, and of the whole where a half failed."""
+        kept = whole or () if first is None or second is None else ()
+        joined = (*kept, *(first or ()), *(second or ()))
+        return tuple({normalise(item["text"]): item for item in reversed(joined)}.values())[::-1]
 
 
 class MemoryExtract(LLMExpression[ExtractTask, tuple[FactItem, ...]]):
@@ -139,6 +145,8 @@ class MemoryExtract(LLMExpression[ExtractTask, tuple[FactItem, ...]]):
 
     def _prepare(self, row: tuple[Any, ...], number: int) -> ExtractTask | CellResult:
         messages, context = row
+        if context is not None and not isinstance(context, str):
+            invalid(number, "context", f"expected a string, got {type(context).__name__}")
         turns = parse_messages(messages, number)
         if not any(turn.role not in _NOT_USERS and not turn.background for turn in turns):
             return CellResult(

@@ -128,9 +128,13 @@ class OpenAIModel:
             body = orjson.loads(response.content)
         except orjson.JSONDecodeError:
             body = None
-        return status_error(
-            self._spec, response.status_code, response.headers, body, request.messages
-        )
+        return self._error(response.status_code, response, body, request)
+
+    def _error(
+        self, status: int, response: httpx2.Response, body: object, request: Request
+    ) -> ModelError:
+        key = None if self._client is None else self._client.api_key
+        return status_error(self._spec, status, response.headers, body, request.messages, key=key)
 
     def _reply(self, response: httpx2.Response, request: Request, latency_ms: float) -> Reply:
         completion = self._completion(response)
@@ -139,7 +143,7 @@ class OpenAIModel:
             # Some gateways answer 200 and tell of the failure behind them in the body.
             code = error.get("code")
             status = code if isinstance(code, int) else 502
-            raise status_error(self._spec, status, response.headers, completion, request.messages)
+            raise self._error(status, response, completion, request)
         choices = completion.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
         message = choice.get("message") if isinstance(choice, dict) else None

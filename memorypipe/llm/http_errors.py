@@ -44,12 +44,14 @@ _EXCERPT_CHARS = 200
 _QUOTE_CHARS = 16
 
 
-def status_error(
+def status_error(  # noqa: PLR0913  # the response, and what it must not repeat
     spec: ModelSpec,
     status: int,
     headers: Mapping[str, str],
     body: object,
     messages: Sequence[ChatMessage],
+    *,
+    key: str | None = None,
 ) -> ModelError:
     """Make the error for an HTTP status.
 
@@ -59,6 +61,7 @@ def status_error(
         headers: Of the response, looked up in lower case.
         body: The response's JSON, where it was JSON.
         messages: What was asked; nothing of it gets into the error.
+        key: The key that was sent; likewise.
     """
     details = _details(body)
     who = f"Endpoint {spec.endpoint!r} (model {spec.model!r})"
@@ -68,7 +71,7 @@ def status_error(
         return EndpointError(f"{who} {_FINAL_FOR_THE_JOB[status]}.", status=status)
     if status < 400:  # noqa: PLR2004  # a redirect
         return EndpointError(f"{who} redirects to nowhere ({status}).", status=status)
-    said = _said(details, messages, spec)
+    said = _said(details, [key or "", *_own_texts(messages, spec)])
     schema = status in _SCHEMA_STATUSES and _is_about_schema(details)
     if status in _RETRYABLE or (status >= _SERVER_ERRORS and not schema):
         message = f"{who} failed ({status}){said}."
@@ -151,14 +154,14 @@ def _is_about_schema(details: Mapping[str, Any]) -> bool:
     return any(isinstance(text, str) and _SCHEMA_WORDS.search(text) for text in told)
 
 
-def _said(details: Mapping[str, Any], messages: Sequence[ChatMessage], spec: ModelSpec) -> str:
+def _said(details: Mapping[str, Any], own_texts: Sequence[str]) -> str:
     """Repeat what the endpoint said, as far as it quotes nothing of ours."""
     code = details.get("code") or details.get("type")
     shown = f" {code}" if isinstance(code, str) and _PLAIN_CODE.fullmatch(code) else ""
     message = details.get("message")
     if isinstance(message, str) and message.strip():
         excerpt = " ".join(message.split())[:_EXCERPT_CHARS]
-        if not _quotes(excerpt, _own_texts(messages, spec)):
+        if not _quotes(excerpt, own_texts):
             shown += f": {excerpt.rstrip('.')}"
     return shown
 
@@ -167,9 +170,10 @@ def _own_texts(messages: Sequence[ChatMessage], spec: ModelSpec) -> list[str]:
     texts = [str(message.get("content")) for message in messages]
     if isinstance(spec.api_key, str):
         texts.append(spec.api_key)
-    headers = spec.params.get("extra_headers")
-    if isinstance(headers, Mapping):
-        texts += [str(value) for value in headers.values()]
+    for name in ("extra_headers", "extra_query", "extra_body"):
+        values = spec.params.get(name)
+        if isinstance(values, Mapping):
+            texts += [str(value) for value in values.values()]
     return [" ".join(text.split()) for text in texts]
 
 

@@ -15,7 +15,7 @@ TaskT = TypeVar("TaskT")
 ValueT = TypeVar("ValueT")
 ValueT_co = TypeVar("ValueT_co", covariant=True)
 
-ReadingStatus = Literal["ok", "empty", "truncated", "parse_error", "refused"]
+ReadingStatus = Literal["ok", "empty", "truncated", "incomplete", "parse_error", "refused"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,8 @@ class Reading(Generic[ValueT_co]):
 
     Attributes:
         value: The items that could be read; None where none could.
-        status: How the reading went.
+        status: How the reading went; ``"incomplete"``: it was read whole, but does not answer all
+            that was asked.
         error: Why it is not `ok` or `empty`, in words that the model may be told.
         dropped_items: Items that were left out because they could not be read.
         repaired: Characters that no store can hold and that were replaced.
@@ -90,6 +91,16 @@ class Stage(Protocol[TaskT, ValueT]):
         """Cut a task whose reply did not fit; None where it can't be cut further."""
         ...
 
-    def merge(self, task: TaskT, first: ValueT | None, second: ValueT | None) -> ValueT:
-        """Put the values of the two halves of `task` together; None where a half failed."""
+    def merge(
+        self, task: TaskT, first: ValueT | None, second: ValueT | None, whole: ValueT | None
+    ) -> ValueT:
+        """Put the values of the two halves of `task` together.
+
+        Args:
+            task: The task that was cut in two.
+            first: Of its first half; None where that failed.
+            second: Of its second half; likewise.
+            whole: What could be read of the reply that was cut; it stands in for a half that
+                failed.
+        """
         ...

@@ -6,12 +6,13 @@ wait; the worker keeps the endpoint busy across all of them.
 
 import asyncio
 import atexit
+import contextlib
 import os
 import random
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import Future
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, TypeVar
@@ -25,10 +26,9 @@ from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.stage import Outcome, Reading, Stage
 from memorypipe.llm.tally import Tally
 from memorypipe.llm.types import Model, Reply, Request
-from memorypipe.llm.usage import Usage
 from memorypipe.prompts.retry import retry_messages
 
-__all__ = ["Worker", "close_workers", "get_worker"]
+__all__ = ["Worker", "all_or_none", "close_workers", "get_worker"]
 
 TaskT = TypeVar("TaskT")
 ValueT = TypeVar("ValueT")
@@ -36,6 +36,9 @@ T = TypeVar("T")
 
 # A truncated reply is worth keeping: asked again it would be cut again.
 _WORTH_KEEPING = frozenset({"ok", "empty", "truncated"})
+
+# The model may do better when it is told what was wrong.
+_WORTH_ANOTHER = frozenset({"parse_error", "incomplete"})
 
 
 class Worker:
@@ -51,7 +54,6 @@ class Worker:
         self, spec: ModelSpec, *, model: Model | None = None, rng: random.Random | None = None
     ) -> None:
         self.spec = spec
-        self.usage = Usage()
         self._model = model or make_model(spec, environ=os.environ)
         self._rng = rng or random.Random()  # noqa: S311  # jitter, no secret
         self._health = EndpointHealth()
@@ -59,25 +61,32 @@ class Worker:
         self._schema_works = True
         self._shared: dict[str, asyncio.Future[Reply]] = {}
         self._stopped: EndpointError | None = None
+        self._limits = Limits(spec.max_qps, spec.concurrency, spec.max_tokens_per_minute)
+        self._stop_signal = asyncio.Event()
+        self._key_reads = 0
+        self._key_turn = asyncio.Lock()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="memorypipe-llm", daemon=True)
-        self._ready = threading.Event()
         self._thread.start()
-        self._ready.wait()
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
-        spec = self.spec
-        self._limits = Limits(spec.max_qps, spec.concurrency, spec.max_tokens_per_minute)
-        self._stop_signal = asyncio.Event()
-        self._loop.call_soon(self._ready.set)
         self._loop.run_forever()
 
     # --- called from any thread ---
 
-    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine on the worker's loop; `answer` may be awaited in it."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the worker's loop and wait for it; `answer` may be awaited in it.
+
+        Where the waiting ends early, by an interrupt say, the work is cancelled: nothing more is
+        sent for it.
+        """
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
 
     def run(
         self, stage: Stage[TaskT, ValueT], tasks: Sequence[TaskT], *, portion: int = 1
@@ -95,17 +104,17 @@ class Worker:
         Raises:
             EndpointError: Where the endpoint cannot serve the job at all. Nothing more is sent.
         """
-        return self.submit(self._run(stage, tasks, portion)).result()
+        return self.wait(self._run(stage, tasks, portion))
 
     def reset(self) -> None:
         """Forget that the endpoint was given up, so that a new job may try it again."""
-        self.submit(self._reset()).result()
+        self.wait(self._reset())
 
     def close(self) -> None:
-        """Close the client and end the thread; once."""
+        """Cancel what is under way, close the client and end the thread; once."""
         if self._loop.is_closed():
             return
-        self.submit(self._model.close()).result()
+        self.wait(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -119,22 +128,30 @@ class Worker:
         self._stop_signal.clear()
         self._health = EndpointHealth()
 
+    async def _close(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self._model.close()
+
     async def _run(
         self, stage: Stage[TaskT, ValueT], tasks: Sequence[TaskT], portion: int
     ) -> list[Outcome[ValueT]]:
         outcomes: dict[int, Outcome[ValueT]] = {}
         rows = iter(enumerate(tasks))
-
-        async def answer_row(index: int, task: TaskT) -> None:
-            outcomes[index] = await self.answer(stage, task)
+        handed_over: deque[tuple[int, TaskT]] = deque()
 
         async def lane() -> None:
-            while taken := list(islice(rows, portion)):
-                await asyncio.gather(*(answer_row(index, task) for index, task in taken))
+            while True:
+                if not handed_over:
+                    handed_over.extend(islice(rows, portion))
+                if not handed_over:
+                    return
+                index, task = handed_over.popleft()
+                outcomes[index] = await self.answer(stage, task)
 
-        # Enough lanes to fill the limit by themselves, one more to cover for a slow portion.
-        lanes = min(-(-self.spec.concurrency // portion) + 1, len(tasks))
-        await asyncio.gather(*(lane() for _ in range(lanes)))
+        await all_or_none([lane() for _ in range(min(self.spec.concurrency, len(tasks)))])
         return [outcomes[index] for index in range(len(tasks))]
 
     async def answer(self, stage: Stage[TaskT, ValueT], task: TaskT) -> Outcome[ValueT]:
@@ -157,19 +174,21 @@ class Worker:
     ) -> Reading[ValueT]:
         """Get a reading of a task, asking again or cutting it in two while the budget lasts."""
         request = stage.request(task)
+        best: Reading[ValueT] | None = None
         while True:
             reply, reading = await self._ask(stage, task, request, tally)
             tally.last_reply = reply
-            if reading.status == "parse_error" and tally.attempts_left:
-                tally.fail("parse_error")
-                error = reading.error or "it holds no readable item"
-                messages = retry_messages(request.messages, reply.content, error)
-                request = replace(request, messages=messages)
-                continue
             if reading.status == "truncated" and tally.attempts_left > 1:
                 tally.fail("truncated")
                 return await self._solve_halves(stage, task, reading, tally)
-            return reading
+            if reading.value is not None:
+                best = reading
+            if reading.status not in _WORTH_ANOTHER or not tally.attempts_left:
+                return best or reading
+            tally.fail(reading.status)
+            error = reading.error or "it holds no readable item"
+            messages = retry_messages(request.messages, reply.content, error)
+            request = replace(request, messages=messages)
 
     async def _solve_halves(
         self,
@@ -182,39 +201,36 @@ class Worker:
         halves = stage.split(task)
         if halves is None:
             return whole
-        readings = [await self._solve_half(stage, half, tally) for half in halves]
-        first, second = readings
-        if first is None and second is None:
+        first, second = [await self._solve_half(stage, half, tally) for half in halves]
+        if first.value is None and second.value is None:
             return whole
-        values = (first.value if first else None, second.value if second else None)
-        good = all(reading and reading.status in {"ok", "empty"} for reading in readings)
-        errors = [reading.error for reading in readings if reading and reading.error]
+        good = {first.status, second.status} <= {"ok", "empty"}
+        errors = [reading.error for reading in (whole, first, second) if reading.error]
         return Reading(
-            value=stage.merge(task, *values),
+            value=stage.merge(task, first.value, second.value, whole.value),
             status="ok" if good else "truncated",
-            error=None if good else "; ".join([whole.error or "cut", *errors]),
-            dropped_items=sum(reading.dropped_items for reading in readings if reading),
-            repaired=sum(reading.repaired for reading in readings if reading),
+            error=None if good else "; ".join(errors),
+            dropped_items=first.dropped_items + second.dropped_items,
+            repaired=first.repaired + second.repaired,
         )
 
     async def _solve_half(
         self, stage: Stage[TaskT, ValueT], half: TaskT, tally: Tally
-    ) -> Reading[ValueT] | None:
+    ) -> Reading[ValueT]:
         if not tally.attempts_left:
-            return None
+            return Reading(value=None, status="truncated", error="no attempt is left for a half")
         try:
             return await self._solve(stage, half, tally)
-        except ModelError:
+        except ModelError as error:
             if self._stopped is not None:
                 raise
-            return None
+            return Reading(value=None, status="truncated", error=f"{type(error).__name__}: {error}")
 
     async def _ask(
         self, stage: Stage[TaskT, ValueT], task: TaskT, request: Request, tally: Tally
     ) -> tuple[Reply, Reading[ValueT]]:
         """Get a reply: from the journal, from an equal request in flight, or from the model."""
         request = replace(request, params={**request.params, **self.spec.params})
-        self.usage.calls += 1
         if self._journal is None:
             reply = await self._attempts(request, tally)
             return reply, stage.read(task, reply)
@@ -226,7 +242,6 @@ class Worker:
         if known is None and key in self._shared:
             known = await asyncio.shield(self._shared[key])
         if known is not None:
-            self.usage.journal_hits += 1
             tally.hit(known)
             return known, stage.read(task, known)
         return await self._ask_and_keep(stage, task, request, tally, key)
@@ -261,30 +276,36 @@ class Worker:
         while True:
             attempt += 1
             tally.take()
+            key_reads = self._key_reads
             try:
                 reply = await self._send(request)
             except ModelError as error:
                 tally.fail(self._note_failure(error))
+                if isinstance(error, EndpointError):
+                    await self._read_key_again(key_reads)
                 if not self._worth_another(error) or not tally.attempts_left:
                     raise
                 await self._pause(next_wait_s(error, attempt, rng=self._rng))
-                if isinstance(error, EndpointError):
-                    await self._model.refresh_key()
                 continue
             self._health.success(time.monotonic())
-            self.usage.add_reply(reply)
             tally.paid(reply)
             return reply
 
     def _note_failure(self, error: ModelError) -> str:
         """Count a failure, and give the endpoint up where it is final for the job."""
         kind = getattr(error, "kind", type(error).__name__)
-        self.usage.add_failure(kind)
         gave_up = self._health.failure(error, time.monotonic()) == "stop"
         if gave_up and isinstance(error, EndpointError) and self._stopped is None:
             self._stopped = error
             self._stop_signal.set()
         return kind
+
+    async def _read_key_again(self, known_reads: int) -> None:
+        """Read the key again, once for all requests that failed with the one before."""
+        async with self._key_turn:
+            if self._key_reads == known_reads and self._stopped is None:
+                await self._model.refresh_key()
+                self._key_reads += 1
 
     def _worth_another(self, error: ModelError) -> bool:
         if self._stopped is not None:
@@ -293,13 +314,8 @@ class Worker:
 
     async def _pause(self, wait_s: float) -> None:
         """Wait between attempts, but not beyond a stop."""
-        started = self._loop.time()
-        try:
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stop_signal.wait(), timeout=wait_s)
-        except TimeoutError:
-            pass
-        finally:
-            self.usage.waited_retry_s += self._loop.time() - started
 
     async def _send(self, request: Request) -> Reply:
         """Send once; a schema that the server does not know is left out from then on."""
@@ -320,11 +336,21 @@ class Worker:
         async with self._limits:
             if self._stopped is not None:
                 raise StoppedError("The endpoint was given up; this request was not sent.")
-            self.usage.attempts += 1
-            self.usage.max_in_flight = max(self.usage.max_in_flight, self._limits.in_flight)
             reply = await self._model.complete(shape())
             self._limits.spend(reply.prompt_tokens + reply.completion_tokens)
             return reply
+
+
+async def all_or_none(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Await coroutines together; where one fails, the others are cancelled before it is raised."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        return list(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 _workers: dict[str, Worker] = {}
@@ -340,14 +366,21 @@ def get_worker(spec: ModelSpec) -> Worker:
         return _workers[key]
 
 
-def _drain() -> Iterator[Worker]:
-    with _workers_lock:
-        while _workers:
-            yield _workers.popitem()[1]
-
-
 @atexit.register
 def close_workers() -> None:
     """Close every worker of this process; those asked for afterwards are new."""
-    for worker in _drain():
+    with _workers_lock:
+        workers = list(_workers.values())
+        _workers.clear()
+    for worker in workers:
         worker.close()
+
+
+def _forget_workers() -> None:
+    """Begin without workers in a forked child: the threads of its parent are not there."""
+    global _workers_lock  # noqa: PLW0603  # the lock may have been held when the fork came
+    _workers_lock = threading.Lock()
+    _workers.clear()
+
+
+os.register_at_fork(after_in_child=_forget_workers)

@@ -49,11 +49,13 @@ class ScopeResult:
         actions: In the order in which they hold.
         open_windows: Window id → why the next run has to take it up again.
         outcomes: One per decision call, for the accounts.
+        fallback: Facts that became the fallback action.
     """
 
     actions: Sequence[Decided]
     open_windows: Mapping[str, str]
     outcomes: Sequence[Outcome[Any]]
+    fallback: int
 
 
 async def consolidate_scope(  # noqa: PLR0913  # what is given, and how to decide
@@ -81,6 +83,7 @@ async def consolidate_scope(  # noqa: PLR0913  # what is given, and how to decid
     """
     run = _ScopeRun(
         state=ScopeState(scope_key, memories),
+        windows=windows,
         decide=decide,
         settings=settings,
         fallback_action=fallback_action,
@@ -100,22 +103,25 @@ class _ScopeRun:
         self,
         *,
         state: ScopeState,
+        windows: Sequence[WindowFacts],
         decide: Decide,
         settings: ConsolidationSettings,
         fallback_action: FallbackAction,
     ) -> None:
         self._state = state
+        self._windows = windows
         self._decide = decide
         self._settings = settings
         self._fallback_action = fallback_action
         self.actions: list[Decided] = []
         self.outcomes: list[Outcome[Any]] = []
         self.failed: dict[int, str] = {}
+        self.fallback = 0
 
     async def decide_group(self, group: Sequence[PipelineFact]) -> None:
         """Decide facts in one call, and again those that one call can't settle together."""
         pending = list(group)
-        while pending and not self.failed:
+        while pending:
             existing = self._state.lookup(pending, self._settings.lookup)
             work = DecideWork(facts=[_shown(fact) for fact in pending], existing=existing)
             outcome = await self._decide(work)
@@ -123,11 +129,10 @@ class _ScopeRun:
             decided, again, problems = self._judge(pending, work, outcome)
             for n, why in problems.items():
                 self.failed.setdefault(pending[n].window, why)
-            if self.failed:
-                # What was decided beside a failure may rest on it: `_close` keeps what does not.
-                decided = [d for d in decided if d.fact.window < min(self.failed)]
-            pending = self._take(decided) + again
-            pending.sort(key=group.index)
+            # From the first failure on nothing counts; what stands before it is decided to its end.
+            end = min(self.failed, default=len(self._windows))
+            again += self._take([d for d in decided if d.fact.window < end])
+            pending = sorted((f for f in again if f.window < end), key=group.index)
 
     def _judge(
         self,
@@ -145,12 +150,14 @@ class _ScopeRun:
             )
             conflicts: frozenset[int] = frozenset()
             problems: Mapping[int, str] = {}
+            self.fallback += len(facts)
         else:
             resolved = resolve_actions(
                 work.facts, work.existing, outcome.value, fallback_action=self._fallback_action
             )
             actions, conflicts = resolved.actions, frozenset(resolved.conflicts)
             problems = {} if self._settings.commit_fallback else resolved.problems
+            self.fallback += len(resolved.problems) - len(problems)
         decided = [
             Decided(
                 fact=fact,
@@ -215,7 +222,9 @@ def _close(
     for place, window in enumerate(windows[end:], start=end):
         reason = "an earlier window of the scope has no decision yet"
         open_windows[window.window_id] = window.error or run.failed.get(place, reason)
-    return ScopeResult(actions=kept, open_windows=open_windows, outcomes=run.outcomes)
+    return ScopeResult(
+        actions=kept, open_windows=open_windows, outcomes=run.outcomes, fallback=run.fallback
+    )
 
 
 def _first_broken(

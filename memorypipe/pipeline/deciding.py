@@ -1,6 +1,5 @@
 """From facts to actions, on Ray: whole scopes per worker, many scopes at a time."""
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ from memorypipe.expressions.ray_rules import MAX_BLOCKS_IN_HAND
 from memorypipe.expressions.worker_errors import plainly
 from memorypipe.llm.reply import ReadActions
 from memorypipe.llm.stage import Outcome
-from memorypipe.llm.worker import get_worker
+from memorypipe.llm.worker import Worker, all_or_none, get_worker
 from memorypipe.pipeline.consolidate import ScopeResult, WindowFacts, consolidate_scope
 from memorypipe.pipeline.on_ray import arrow_batches, in_partitions
 from memorypipe.pipeline.scope_state import Decided, PipelineFact
@@ -41,6 +40,7 @@ SCOPE_RESULTS = pa.schema(
         ("actions", pa.list_(_ACTION)),
         ("open_windows", pa.list_(_OPEN)),
         ("calls", pa.list_(pa.string())),
+        ("fallback", pa.int64()),
     ]
 )
 
@@ -115,7 +115,7 @@ class _Partition:
         with plainly():
             memories = self._memories(list(by_scope))
             worker = get_worker(self._decider.decide.spec)
-            results = worker.submit(self._decide_scopes(by_scope, memories)).result()
+            results = worker.wait(self._decide_scopes(worker, by_scope, memories))
         yield from results
 
     def _memories(self, scope_keys: Sequence[str]) -> dict[str, list[Memory]]:
@@ -126,22 +126,22 @@ class _Partition:
 
     async def _decide_scopes(
         self,
+        worker: Worker,
         by_scope: Mapping[str, list[dict[str, Any]]],
         memories: Mapping[str, list[Memory]],
     ) -> list[pa.Table]:
         # Heavy scopes first: the longest chain of calls bounds the run.
         ordered = sorted(by_scope.items(), key=lambda item: (-len(item[1]), item[0]))
         work = [
-            self._decide_scope(scope_key, rows, memories.get(scope_key, []))
+            self._decide_scope(worker, scope_key, rows, memories.get(scope_key, []))
             for scope_key, rows in ordered
         ]
-        return list(await asyncio.gather(*work))
+        return await all_or_none(work)
 
     async def _decide_scope(
-        self, scope_key: str, rows: list[dict[str, Any]], memories: list[Memory]
+        self, worker: Worker, scope_key: str, rows: list[dict[str, Any]], memories: list[Memory]
     ) -> pa.Table:
         expression = self._decider.decide
-        worker = get_worker(expression.spec)
 
         async def decide(work: DecideWork) -> Outcome[ReadActions]:
             return await worker.answer(expression.stage, work)
@@ -171,6 +171,7 @@ class _Partition:
             "actions": actions,
             "open_windows": opened,
             "calls": calls,
+            "fallback": result.fallback,
         }
         return pa.Table.from_pylist([scope], schema=SCOPE_RESULTS)
 

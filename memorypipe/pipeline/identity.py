@@ -34,10 +34,13 @@ class WindowDigest:
 def describe_stage(expression: LLMExpression[Any, Any]) -> dict[str, Any]:
     """Describe how a stage asks: what can change a reply, and nothing secret.
 
-    Limits, journal and time-outs are left out: they change no reply.
+    Limits, journal and time-outs are left out: they change no reply. Of fields that may hold a
+    secret a hash stands for the value.
     """
     spec = expression.spec
     params = {k: v for k, v in spec.params.items() if k not in {"timeout", "extra_headers"}}
+    for name in {"extra_query", "extra_body"} & set(params):
+        params[name] = ids.digest(params[name]).hex()
     return {
         "endpoint": spec.endpoint,
         "model": spec.model,

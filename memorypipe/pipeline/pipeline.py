@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
-from memorypipe.errors import ConflictError, InvalidArgumentError
+from memorypipe.errors import InvalidArgumentError
 from memorypipe.expressions.build_action import MemoryBuildAction
 from memorypipe.expressions.extract import MemoryExtract
 from memorypipe.llm.offline import OFFLINE_MODEL
@@ -18,7 +18,7 @@ from memorypipe.pipeline.plan import Plan
 from memorypipe.pipeline.planning import PlanConfig, Planning, Progress
 from memorypipe.pipeline.run_folder import RunFolder
 from memorypipe.pipeline.settings import ConsolidationSettings
-from memorypipe.pipeline.summary import RunSummary
+from memorypipe.pipeline.summary import RunStatus, RunSummary
 from memorypipe.rank import Lookup
 from memorypipe.table.table import MemoryTable
 from memorypipe.table.times import now_utc
@@ -30,11 +30,22 @@ def _ignore(progress: Progress) -> None:
     """Report progress to nobody."""
 
 
+def _absolute(table: str) -> str:
+    """Give a local place as every worker finds it, whatever folder it runs in."""
+    path = table.removeprefix("file://")
+    if "://" in path:
+        raise InvalidArgumentError(
+            f"table must be a local folder, where the runs and the journal lie beside it, got "
+            f"{table!r}."
+        )
+    return str(Path(path).absolute())
+
+
 class MemoryPipeline:
     """Extracts, decides and commits the memories of conversation logs.
 
     Args:
-        table: The memory table: a directory, or a URI that its back end supports.
+        table: The memory table: a local folder, or its ``file://`` address.
         extract: How facts are extracted.
         decide: How facts are decided against existing memories.
         lookup: Which existing memories a decision sees.
@@ -75,7 +86,7 @@ class MemoryPipeline:
                 raise InvalidArgumentError(
                     f"{name} must be a {kind.__name__}, got {type(value).__name__}."
                 )
-        self.table_uri = str(table)
+        self.table_uri = _absolute(str(table))
         journal = journal or str(Path(self.table_uri) / "journal")
         self._config = PlanConfig(
             table_uri=self.table_uri,
@@ -135,12 +146,14 @@ class MemoryPipeline:
             return Planning(self._config, log, run_id).plan()
 
     def apply(self, plan: Plan) -> RunSummary:
-        """Commit a plan, all of it or nothing.
+        """Commit a plan in one atomic commit.
 
-        A plan without any action and any message that is done commits nothing.
+        A scope whose memories have changed since the plan was made is held back as a whole; the
+        others land. A plan without any action and any message that is done commits nothing.
 
-        Raises:
-            ConflictError: If memories that the plan changes have changed since it was made.
+        Returns:
+            The summary; its status is ``"held"`` where `held_back` lists scopes. Their messages
+            stay open: the next run decides them anew.
         """
         started = time.monotonic()
         summary = plan.summary()
@@ -149,28 +162,27 @@ class MemoryPipeline:
         folder = RunFolder.of(self.table_uri, plan.run_id)
         if actions.num_rows or ledger.num_rows:
             table = MemoryTable.open(self.table_uri, clock=self._config.clock)
-            try:
-                result = table.commit(
-                    actions,
-                    run_id=plan.run_id,
-                    base_version=plan.base_version,
-                    ledger=ledger,
-                    info=_run_info(summary),
-                )
-            except ConflictError:
-                folder.write_json("run", replace(summary, status="held").to_dict())
-                raise
+            result = table.commit(
+                actions,
+                run_id=plan.run_id,
+                base_version=plan.base_version,
+                ledger=ledger,
+                info=_run_info(summary),
+                on_conflict="skip",
+            )
             summary = replace(
                 summary,
                 added=result.added,
                 updated=result.updated,
                 deleted=result.deleted,
                 none=result.none,
+                held_back=dict(result.held_back),
             )
         incomplete = summary.windows_failed or summary.rejected_lines
+        complete: RunStatus = "partial" if incomplete else "done"
         summary = replace(
             summary,
-            status="partial" if incomplete else "done",
+            status="held" if summary.held_back else complete,
             wall_s=round(summary.wall_s + time.monotonic() - started, 3),
         )
         folder.write_json("run", summary.to_dict())

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import ray
 
-from memorypipe.errors import PlanError
+from memorypipe.errors import MemoryPipeError, PlanError
 from memorypipe.expressions.build_action import MemoryBuildAction
 from memorypipe.expressions.extract import MemoryExtract
 from memorypipe.logs.known import pack_keys
@@ -142,6 +142,7 @@ class Planning:
             self._totals += fact_totals(facts)
             done += facts.num_rows
             self._report("extract", done, total)
+        _check_all_back("extraction", done, total)
 
     def _decide(self, folder: RunFolder) -> tuple[pa.Table, pa.Table]:
         config = self._config
@@ -160,8 +161,10 @@ class Planning:
         for batch in decide_actions(facts, decider):
             results.append(batch)
             self._totals += call_totals(c for calls in batch["calls"].to_pylist() for c in calls)
+            self._totals["fallback"] += sum(batch["fallback"].to_pylist())
             done += sum(windows_of[scope_key] for scope_key in batch["scope_key"].to_pylist())
             self._report("decide", done, self._totals["cut"])
+        _check_all_back("consolidation", done, self._totals["cut"])
         scopes = pa.concat_tables(results).sort_by("scope_key")
         chains = [scopes["scope_key"], pc.list_value_length(scopes["calls"]).cast(pa.int64())]
         folder.write_table("scopes", pa.table(chains, schema=SCOPES))
@@ -218,7 +221,7 @@ class Planning:
             updated=events["UPDATE"],
             deleted=events["DELETE"],
             none=events["NONE"],
-            fallback=totals["failure:fallback"],
+            fallback=totals["fallback"],
             tokens_in=totals["tokens_in"],
             tokens_out=totals["tokens_out"],
             wall_s=round(time.monotonic() - self._started, 3),
@@ -229,6 +232,12 @@ class Planning:
             },
             model=self._models(),
         )
+
+
+def _check_all_back(stage: str, done: int, total: int) -> None:
+    """A window that did not come back must never count as one without facts."""
+    if done != total:
+        raise MemoryPipeError(f"The {stage} gave back {done} of {total} windows; nothing is kept.")
 
 
 def _lay_out(results: pa.Table, conversations: dict[str, str]) -> tuple[pa.Table, pa.Table]:

@@ -35,13 +35,14 @@ class RunSummary:
         updated: Memories updated.
         deleted: Memories deleted.
         none: Facts that changed nothing.
-        fallback: Decision calls of which a fact fell back.
+        fallback: Facts that became the fallback action.
         tokens_in: Prompt tokens, failed attempts included.
         tokens_out: Completion tokens, likewise.
         cost: In the currency of the prices; None without prices.
         wall_s: Seconds from start to end.
         failures: How often each failure class occurred.
         model: The models, as the records name them.
+        held_back: Scope key to the reason why nothing of it was committed.
     """
 
     run_id: str
@@ -66,6 +67,7 @@ class RunSummary:
     wall_s: float = 0.0
     failures: Mapping[str, int] = field(default_factory=dict)
     model: str = ""
+    held_back: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the summary as JSON values."""

@@ -203,7 +203,7 @@ def new_rows(
             "topics": unless_deleted(carried("topics")),
             "metadata": unless_deleted(before["metadata"]),
             "payload": unless_deleted(before["payload"]),
-            "event_time": said["event_time"],
+            "event_time": pc.coalesce(said["event_time"], before["event_time"]),
             "created_at": pc.fill_null(before["created_at"], pa.scalar(stamp.moment, TIME)),
             "updated_at": stamp.moment,
             "valid_from": stamp.moment,

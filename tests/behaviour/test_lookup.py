@@ -48,3 +48,11 @@ def test_the_version_is_pinned_when_the_expression_is_made(filled: MemoryTable) 
 def test_without_a_table_it_says_so_at_once(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError):
         LookupExisting(tmp_path / "nothing")
+
+
+def test_undated_memories_come_in_the_order_of_their_commits(tmp_path: Path) -> None:
+    table = MemoryTable.open(tmp_path / "table", clock=SteppingClock())
+    for n in range(6):
+        table.commit(actions(add(f"Fact {n}", scope=ANA)), run_id=f"r{n}")
+    lookup = LookupExisting(table, strategy="recent", top_k=3)
+    assert texts(lookup([ANA], [None])[0]) == ["Fact 5", "Fact 4", "Fact 3"]

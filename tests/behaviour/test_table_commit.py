@@ -316,3 +316,12 @@ def test_a_base_version_that_does_not_exist_is_refused(table: MemoryTable) -> No
 def test_options_that_cannot_work_are_refused(table: MemoryTable, wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidArgumentError):
         table.commit(actions(), **wrong)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_an_update_by_undated_evidence_keeps_the_date_of_the_memory(table: MemoryTable) -> None:
+    first = add("Likes tea", event_time=START)
+    table.commit(actions(first), run_id="r1")
+    table.commit(actions(update(first["memory_id"], "Likes coffee")), run_id="r2")
+    memory = table.get(first["memory_id"])
+    assert memory is not None
+    assert memory["event_time"] == START

@@ -138,6 +138,16 @@ def test_a_status_struct_is_unnested_into_columns_and_paid_once(server: Endpoint
     assert stages(server) == {"extract": 12}
 
 
+def test_a_literal_holds_for_every_row_and_is_paid_once(server: Endpoint) -> None:
+    extract = MemoryExtract(model="m", base_url=server.base_url, api_key=KEY)
+    ds: Any = ray.data.from_items(rows(6), override_num_blocks=6)
+    ds = ds.with_columns(unnest(extract.with_status(col("messages"), "Date: 2025-01-01")))
+    assert {row["status"] for row in ds.take_all()} == {"ok"}
+    asked = [call["body"]["messages"][-1]["content"] for call in server.calls()]
+    assert len(asked) == 6
+    assert all("Date: 2025-01-01" in text for text in asked)
+
+
 def test_an_expression_holds_no_live_object_and_no_resolved_secret() -> None:
     extract = MemoryExtract(model="m", base_url="http://localhost:1/v1", api_key="env:MY_KEY")
     copy = pickle.loads(pickle.dumps(extract))  # noqa: S301  # our own bytes

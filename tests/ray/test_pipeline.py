@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memorypipe import Lookup, MemoryBuildAction, MemoryExtract, MemoryPipeline, MemoryTable, Plan
-from memorypipe.errors import ConflictError, EndpointError, PlanError
+from memorypipe.errors import EndpointError, PlanError
 from memorypipe.schema import ACTIONS, FACTS
 from tests.support.endpoint import Endpoint, endpoint
 
@@ -138,14 +138,16 @@ def test_a_plan_is_looked_at_first_then_applied_and_only_once(
         memories.plan(log, run_id=plan.run_id)
 
 
-def test_a_plan_against_memories_that_changed_since_is_a_conflict(tmp_path: Path) -> None:
+def test_a_scope_that_changed_since_the_plan_is_held_back(tmp_path: Path) -> None:
     memories = MemoryPipeline.offline(str(tmp_path))
     memories.run([conversation("ana", 1, "I live in Leeds.")])
     plan = memories.plan([conversation("ana", 5, "I live in Oslo now.")])
     assert plan.actions()["event"].to_pylist() == ["UPDATE"]
     memories.run([conversation("ana", 4, "I live in Bonn now.")])
-    with pytest.raises(ConflictError):
-        memories.apply(plan)
+    summary = memories.apply(plan)
+    assert (summary.status, summary.updated) == ("held", 0)
+    assert list(summary.held_back) == ['[["user_id","ana"]]']
+    assert "Oslo" not in str(texts(tmp_path))
 
 
 def test_a_wrong_key_is_one_clear_error(server: Endpoint, tmp_path: Path) -> None:

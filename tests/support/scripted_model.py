@@ -91,10 +91,15 @@ class WordStage:
         return (" ".join(words[:half]), " ".join(words[half:])) if half else None
 
     def merge(
-        self, task: str, first: tuple[str, ...] | None, second: tuple[str, ...] | None
+        self,
+        task: str,
+        first: tuple[str, ...] | None,
+        second: tuple[str, ...] | None,
+        whole: tuple[str, ...] | None,
     ) -> tuple[str, ...]:
         assert task
-        return (*(first or ()), *(second or ()))
+        kept = whole or () if first is None or second is None else ()
+        return tuple(dict.fromkeys([*kept, *(first or ()), *(second or ())]))
 
 
 def content(request: Request) -> Any:

@@ -5,8 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memorypipe.cli.run_report import conflict_message, next_steps, some_changes
-from memorypipe.errors import ConflictError
+from memorypipe.cli.run_report import held_message, next_steps, some_changes
 from memorypipe.pipeline.summary import RunSummary
 from memorypipe.schema import ACTIONS
 
@@ -56,12 +55,12 @@ def test_another_table_is_part_of_the_command() -> None:
     assert _steps("planned", table="my table") == ["memorypipe apply run_1 --table 'my table'"]
 
 
-def test_a_conflict_names_some_memories_and_the_way_out() -> None:
-    conflict = ConflictError("…", ["mem_1", "mem_2", "mem_3", "mem_4"])
-    message = conflict_message("run_1", conflict)
-    assert "(mem_1, mem_2, mem_3 and 1 more)" in message
+def test_what_is_held_back_is_named_with_its_reason_and_the_way_out() -> None:
+    held = {f"s{n}": "m1 has changed" for n in range(5)}
+    message = held_message(RunSummary(run_id="run_1", status="held", held_back=held))
+    assert "held back 5 scopes" in message
+    assert "(s0, s1, s2 and 2 more): m1 has changed." in message
     assert "`memorypipe plan`" in message
-    assert "(mem_1)" in conflict_message("run_1", ConflictError("…", ["mem_1"]))
 
 
 @pytest.mark.parametrize("limit", [1, 4, 100])

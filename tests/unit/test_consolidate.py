@@ -217,3 +217,31 @@ def test_a_deleted_memory_can_be_said_again() -> None:
     first, _, again = result.actions
     assert (first.event, again.event) == ("ADD", "ADD")
     assert first.memory_id == again.memory_id, "the id says what the memory says"
+
+
+def test_a_fact_to_be_decided_again_is_not_lost_when_a_later_window_fails() -> None:
+    """Two facts of the first window go for one memory; the second window gets no decision."""
+    memories = [Memory(id="m1", text="Has a dog")]
+
+    def script(work: DecideWork) -> Said:
+        return [
+            action(n, "UPDATE", "m1", f"{work.existing[0]['text']}; {fact.text}")
+            for n, fact in enumerate(work.facts)
+            if fact.text != "Owns a cat"
+        ]
+
+    windows = [window(0, "The dog is Rex", "Rex is a poodle"), window(1, "Owns a cat")]
+    result, asked = consolidate(windows, script, memories)
+    assert set(result.open_windows) == {"w1"}
+    assert [d.text for d in result.actions] == [
+        "Has a dog; The dog is Rex",
+        "Has a dog; The dog is Rex; Rex is a poodle",
+    ]
+    assert len(asked) == 2
+
+
+def test_facts_that_fell_back_are_counted() -> None:
+    result, _ = consolidate(
+        [window(0, "Likes tea", "Owns a cat")], lambda _: None, commit_fallback=True
+    )
+    assert result.fallback == 2

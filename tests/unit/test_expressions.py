@@ -222,7 +222,7 @@ def test_the_halves_of_a_decision_are_numbered_as_the_whole() -> None:
     assert halves is not None
     said = '{"actions": [{"fact": 0, "event": "ADD"}, {"fact": 1, "event": "NONE"}]}'
     first, second = (stage.read(half, Reply(content=said)).value for half in halves)
-    merged = stage.merge(work, first, second)
+    merged = stage.merge(work, first, second, None)
     assert [(item["fact"], item["event"]) for item in merged.items] == [
         (0, "ADD"),
         (1, "NONE"),
@@ -230,4 +230,56 @@ def test_the_halves_of_a_decision_are_numbered_as_the_whole() -> None:
         (3, "NONE"),
     ]
     assert merged.complete
-    assert not stage.merge(work, first, None).complete
+    assert not stage.merge(work, first, None, None).complete
+
+
+def _decided(content: str, facts: int = 2) -> Any:
+    work = DecideWork(facts=[Fact(text=f"Owns {n} cats") for n in range(facts)], existing=[])
+    return DecideStage().read(work, Reply(content=content)).value
+
+
+def test_a_half_never_speaks_for_the_facts_of_the_other() -> None:
+    """A model that counts from 1, or gives no numbers and too few, decides nothing else."""
+    stage = DecideStage()
+    work = DecideWork(facts=[Fact(text=f"Owns {n} cats") for n in range(4)], existing=[])
+    from_one = '{"actions": [{"fact": 1, "event": "NONE"}, {"fact": 2, "event": "NONE"}]}'
+    good = '{"actions": [{"fact": 0, "event": "ADD"}, {"fact": 1, "event": "ADD"}]}'
+    merged = stage.merge(work, _decided(from_one), _decided(good), None)
+    assert [(i["fact"], i["event"]) for i in merged.items] == [(1, "NONE"), (2, "ADD"), (3, "ADD")]
+    too_few = _decided('{"actions": [{"event": "NONE"}]}')
+    assert [i["fact"] for i in stage.merge(work, too_few, _decided(good), None).items] == [2, 3]
+
+
+def test_what_the_cut_reply_said_stands_in_for_a_half_that_failed() -> None:
+    stage = DecideStage()
+    work = DecideWork(facts=[Fact(text=f"Owns {n} cats") for n in range(4)], existing=[])
+    whole = _decided('{"actions": [{"fact": 0, "event": "ADD"}]}', facts=4)
+    good = _decided('{"actions": [{"fact": 0, "event": "ADD"}, {"fact": 1, "event": "ADD"}]}')
+    merged = stage.merge(work, None, good, whole)
+    assert sorted(item["fact"] for item in merged.items) == [0, 2, 3]
+    facts_of = ExtractStage().merge
+    task = ExtractTask(turns=[])
+    first, whole_facts = ({"text": "Likes tea"},), ({"text": "likes  tea"}, {"text": "Has a dog"})
+    joined = facts_of(task, first, None, whole_facts)
+    assert sorted(item["text"].lower() for item in joined) == ["has a dog", "likes  tea"]
+
+
+def test_a_reply_that_leaves_a_fact_undecided_is_incomplete() -> None:
+    work = DecideWork(facts=[Fact(text="Owns a cat"), Fact(text="Owns a dog")], existing=[])
+    reading = DecideStage().read(work, Reply(content='{"actions": [{"fact": 0, "event": "ADD"}]}'))
+    assert reading.status == "incomplete"
+    assert reading.value is not None
+    assert "fact 1" in (reading.error or "")
+
+
+@pytest.mark.parametrize("content", ["", '{"memories": [{"te'])
+def test_a_reply_cut_before_its_first_fact_is_not_no_facts(content: str) -> None:
+    task = ExtractTask(turns=[Turn(role="user", content="I own a cat.")])
+    reading = ExtractStage().read(task, Reply(content=content, finish_reason="length"))
+    assert (reading.value, reading.status) == (None, "truncated")
+
+
+def test_a_context_that_is_no_text_is_invalid_input() -> None:
+    with pytest.raises(InvalidCellError, match=r"context.*int"):
+        extract()([PIANO], [5])
+    assert extract(on_invalid="null").results([PIANO], [5])[0].status == "invalid_input"

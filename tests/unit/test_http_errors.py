@@ -1,4 +1,5 @@
 import pickle
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -151,3 +152,13 @@ def test_a_date_counts_from_the_clock_of_the_endpoint() -> None:
         "retry-after": "Wed, 01 Jan 2025 00:00:07 GMT",
     }
     assert retry_after_s(headers) == 7.0
+
+
+@pytest.mark.parametrize("status", [400, 422, 429, 500])
+def test_a_key_that_was_resolved_on_the_worker_is_not_quoted_either(status: int) -> None:
+    spec = replace(SPEC, api_key="env:MY_KEY", params={"extra_query": {"api-key": "q-hidden-1"}})
+    for secret in ("sk-resolved-0815", "q-hidden-1"):
+        said = f"Received API Key = {secret}"
+        body = _body(said, code=said)
+        shown = str(status_error(spec, status, {}, body, [], key="sk-resolved-0815"))
+        assert secret not in shown

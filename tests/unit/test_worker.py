@@ -1,6 +1,10 @@
 """The worker: one attempt budget, one reply per request, a stop that stops."""
 
+import asyncio
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +12,7 @@ import pytest
 
 from memorypipe.errors import EndpointError, RejectedRequestError, RetryableModelError
 from memorypipe.llm.spec import ModelSpec
+from memorypipe.llm.stage import Reading
 from memorypipe.llm.types import Reply, Request
 from memorypipe.llm.worker import Worker
 from tests.support.scripted_model import ScriptedModel, WordStage, content, said
@@ -230,3 +235,98 @@ def test_closing_closes_the_model(start: Start) -> None:
     worker.run(WordStage(), ["a"])
     worker.close()
     assert model.closed
+
+
+def half_done(request: Request, number: int) -> Reply:
+    """Leave the task half done until it is told."""
+    return said("all done") if "wrong" in str(content(request)) or number > 9 else said("half")
+
+
+class HalfStage(WordStage):
+    """A task is done only where the model says so; half of it is kept."""
+
+    def read(self, task: str, reply: Reply) -> Reading[tuple[str, ...]]:
+        reading = super().read(task, reply)
+        if reply.content == "half":
+            return replace(reading, status="incomplete", error="half is missing, that is wrong")
+        return reading
+
+
+def test_what_is_left_undecided_is_asked_again_with_the_error(start: Start) -> None:
+    worker, model = start(half_done, max_retries=1)
+    (outcome,) = worker.run(HalfStage(), ["x"])
+    assert (outcome.value, outcome.status) == (("all", "done"), "ok")
+    assert len(model.requests) == 2
+
+
+def test_the_best_reading_is_kept_when_a_later_one_is_worse(start: Start) -> None:
+    worker, _ = start(lambda _, n: said("half") if n == 1 else said("[bad"), max_retries=1)
+    (outcome,) = worker.run(HalfStage(), ["x"])
+    assert (outcome.value, outcome.status) == (("half",), "incomplete")
+
+
+def test_an_incomplete_reply_answers_no_later_run(start: Start, tmp_path: Path) -> None:
+    first, _ = start(lambda *_: said("half"), journal=str(tmp_path))
+    assert first.run(HalfStage(), ["x"])[0].status == "incomplete"
+    second, model = start(lambda *_: said("all done"), journal=str(tmp_path))
+    assert second.run(HalfStage(), ["x"])[0].status == "ok"
+    assert len(model.requests) == 1
+
+
+def test_items_of_a_cut_reply_outlive_halves_that_cannot_be_read(start: Start) -> None:
+    def script(_: Request, number: int) -> Reply:
+        return said("one two three", finish_reason="length") if number == 1 else said("[bad")
+
+    worker, _ = start(script, max_retries=4)
+    (outcome,) = worker.run(WordStage(), ["one two three four"])
+    assert (outcome.value, outcome.status) == (("one", "two"), "truncated")
+
+
+def test_a_key_is_read_again_after_a_401_without_any_retry_left(start: Start) -> None:
+    error = EndpointError("expired", status=401)
+    worker, model = start(
+        lambda request, n: error if 1 < n <= 5 else echo(request, n), max_concurrency=4
+    )
+    worker.run(WordStage(), ["first"])
+    worker.run(WordStage(), ["a", "b", "c", "d"])
+    assert model.refreshed == 1, "once for all that failed with the same key"
+
+
+def test_an_unexpected_error_stops_everything_that_is_queued(start: Start) -> None:
+    worker, model = start(
+        lambda request, n: OSError("disk full") if n == 3 else echo(request, n), max_concurrency=2
+    )
+    with pytest.raises(OSError, match="disk full"):
+        worker.run(WordStage(), [f"task {n}" for n in range(100)])
+    sent = len(model.requests)
+    worker.run(WordStage(), ["one more"])
+    assert len(model.requests) == sent + 1 <= 8
+
+
+def test_closing_ends_what_is_under_way() -> None:
+    never = asyncio.Event()
+
+    class Hanging(ScriptedModel):
+        async def complete(self, request: Request) -> Reply:
+            self.requests.append(request)
+            started.set()
+            await never.wait()
+            raise AssertionError("it never comes")
+
+    started = threading.Event()
+    model = Hanging(echo)
+    worker = Worker(ModelSpec(base_url="http://localhost:1/v1", model="m"), model=model)
+    ended: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            worker.run(WordStage(), ["x"])
+        except BaseException as error:  # noqa: BLE001  # what it is, is the question
+            ended.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    assert started.wait(10)
+    worker.close()
+    waiting.join(10)
+    assert [type(error) for error in ended] == [CancelledError]
