@@ -9,8 +9,6 @@
     ├── ModelError                                a model call gave no usable reply
     │   ├── RetryableModelError                   worth another attempt (connection, 429, 5xx, …)
     │   ├── RejectedRequestError                  final for this row (400)
-    │   ├── RefusedError                          the model declined to answer
-    │   ├── UnreadableReplyError                  the reply holds nothing that can be read
     │   ├── EndpointError                         final for the job (key, model or address is wrong)
     │   └── StoppedError                          the worker was told to stop before the call
     ├── PlanError                                 a plan or run record cannot be used
@@ -34,7 +32,6 @@ __all__ = [
     "MemoryPipeError",
     "ModelError",
     "PlanError",
-    "RefusedError",
     "RejectedRequestError",
     "RetryableModelError",
     "RunConflictError",
@@ -42,7 +39,6 @@ __all__ = [
     "TableError",
     "TableNotFoundError",
     "TableVersionError",
-    "UnreadableReplyError",
 ]
 
 
@@ -95,14 +91,6 @@ class RejectedRequestError(ModelError):
     def __init__(self, message: str, *, rejects_schema: bool = False) -> None:
         super().__init__(message)
         self.rejects_schema = rejects_schema
-
-
-class RefusedError(ModelError):
-    """The model declined to answer."""
-
-
-class UnreadableReplyError(ModelError):
-    """The reply holds no item that can be read."""
 
 
 class EndpointError(ModelError):

@@ -1,6 +1,5 @@
 """A plan: everything that a run would commit, to be looked at first."""
 
-from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -61,10 +60,6 @@ class Plan:
     def ledger(self) -> pa.Table:
         """Give the messages that the run has dealt with: schema `memorypipe.schema.LEDGER`."""
         return ledger_rows(self.facts(), set(self.open_windows()["window_id"].to_pylist()))
-
-    def event_counts(self) -> Counter[str]:
-        """Count the actions by event."""
-        return Counter(self.actions()["event"].to_pylist())
 
 
 def ledger_rows(facts: pa.Table, open_windows: set[str]) -> pa.Table:

@@ -154,9 +154,9 @@ class Planning:
         )
         facts = folder.parts("facts")
         self._report("decide", 0, self._totals["cut"])
-        windows_of: Counter[str] = Counter()
-        for part in facts:
-            windows_of.update(pq.read_table(part, columns=["scope_key"])[0].to_pylist())
+        names = ["scope_key", "window_id", "conversation_id"]
+        cut = pa.concat_tables([pq.read_table(part, columns=names) for part in facts])
+        windows_of = Counter(cut["scope_key"].to_pylist())
         results, done = [], 0
         for batch in decide_actions(facts, decider):
             results.append(batch)
@@ -168,13 +168,10 @@ class Planning:
         scopes = pa.concat_tables(results).sort_by("scope_key")
         chains = [scopes["scope_key"], pc.list_value_length(scopes["calls"]).cast(pa.int64())]
         folder.write_table("scopes", pa.table(chains, schema=SCOPES))
-        return _lay_out(scopes, self._conversations(folder))
-
-    def _conversations(self, folder: RunFolder) -> dict[str, str]:
-        names = ["window_id", "conversation_id"]
-        tables = [pq.read_table(part, columns=names) for part in folder.parts("facts")]
-        rows = pa.concat_tables(tables)
-        return dict(zip(rows[0].to_pylist(), rows[1].to_pylist(), strict=True))
+        window_ids = cut["window_id"].to_pylist()
+        return _lay_out(
+            scopes, dict(zip(window_ids, cut["conversation_id"].to_pylist(), strict=True))
+        )
 
     def _report(self, stage: ProgressStage, done: int, total: int | None) -> None:
         self._config.on_progress(Progress(stage=stage, done=done, total=total))
