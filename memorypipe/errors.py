@@ -10,7 +10,9 @@
     │   ├── RetryableModelError                   worth another attempt (connection, 429, 5xx, …)
     │   ├── RejectedRequestError                  final for this row (400)
     │   ├── EndpointError                         final for the job (key, model or address is wrong)
+    │   ├── JournalMissError                      only the journal may answer, and it cannot
     │   └── StoppedError                          the worker was told to stop before the call
+    │       └── BudgetError                       a bound of the run is reached
     ├── PlanError                                 a plan or run record cannot be used
     └── TableError                                the memory table cannot do what was asked
         ├── TableNotFoundError
@@ -24,10 +26,12 @@ Every error survives pickling: workers raise them, the driver shows them.
 from collections.abc import Sequence
 
 __all__ = [
+    "BudgetError",
     "ConflictError",
     "EndpointError",
     "InvalidArgumentError",
     "InvalidCellError",
+    "JournalMissError",
     "LogFormatError",
     "MemoryPipeError",
     "ModelError",
@@ -107,6 +111,22 @@ class EndpointError(ModelError):
 
 class StoppedError(ModelError):
     """The worker was told to stop before this call was made."""
+
+
+class BudgetError(StoppedError):
+    """A bound of the run (calls, tokens or cost) is reached; what is left can be taken up later.
+
+    Attributes:
+        bound: The bound's name: ``"max_calls"``, ``"max_tokens"`` or ``"max_cost"``.
+    """
+
+    def __init__(self, message: str, *, bound: str = "") -> None:
+        super().__init__(message)
+        self.bound = bound
+
+
+class JournalMissError(ModelError):
+    """The journal alone may answer, and it does not know this request."""
 
 
 class PlanError(MemoryPipeError):

@@ -10,7 +10,10 @@ from types import TracebackType
 
 from aiolimiter import AsyncLimiter
 
-__all__ = ["Limits", "Pace", "TokenBudget"]
+from memorypipe.errors import ModelError
+from memorypipe.llm.types import Reply
+
+__all__ = ["Attempt", "Limits", "Pace", "TokenBudget"]
 
 _WINDOW_S = 1.0
 _MINUTE_S = 60.0
@@ -147,6 +150,14 @@ class Limits:
         self.waited_tokens_s = 0.0
         self.waited_qps_s = 0.0
 
+    def attempt(self, tokens: float) -> "Attempt":
+        """Give the context of one attempt.
+
+        Args:
+            tokens: What its prompt is estimated to cost.
+        """
+        return Attempt(self, tokens)
+
     async def __aenter__(self) -> None:
         clock = asyncio.get_running_loop().time
         asked_s = clock()
@@ -196,3 +207,37 @@ class Limits:
                     self._tokens.done()
                 raise
             self.waited_qps_s += clock() - asked_s
+
+
+class Attempt:
+    """One attempt within the limits: waits on entering, gives back on leaving.
+
+    Args:
+        limits: Which limits.
+        tokens: What its prompt is estimated to cost.
+    """
+
+    __slots__ = ("_limits", "_tokens")
+
+    def __init__(self, limits: Limits, tokens: float) -> None:
+        self._limits = limits
+        self._tokens = tokens
+
+    async def __aenter__(self) -> "Attempt":
+        await self._limits.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._limits.__aexit__(kind, error, traceback)
+
+    def replied(self, reply: Reply) -> None:
+        """Report a reply."""
+        self._limits.spend(reply.prompt_tokens + reply.completion_tokens)
+
+    def failed(self, error: ModelError) -> None:
+        """Report a failure."""

@@ -16,6 +16,7 @@ __all__ = [
     "DEFAULT_MAX_CONCURRENCY",
     "OFFLINE_URL",
     "ModelSpec",
+    "Prices",
     "RateScope",
     "display_url",
     "resolve_key",
@@ -76,6 +77,28 @@ CALL_PARAMS = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True)
+class Prices:
+    """What tokens cost.
+
+    Attributes:
+        per_million_in: For a million prompt tokens.
+        per_million_out: For a million completion tokens.
+
+    Example:
+        >>> Prices(per_million_in=0.15, per_million_out=0.6).cost(1_000_000, 500_000)
+        0.45
+    """
+
+    per_million_in: float
+    per_million_out: float
+
+    def cost(self, prompt_tokens: float, completion_tokens: float) -> float:
+        """Give what so many tokens cost."""
+        both = prompt_tokens * self.per_million_in + completion_tokens * self.per_million_out
+        return both / 1e6
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelSpec:
     """A model behind an OpenAI-compatible endpoint, and the limits of calling it.
 
@@ -94,7 +117,14 @@ class ModelSpec:
         journal: Folder of the reply journal; None for no journal.
         endpoint_name: Stands for the endpoint in journal keys; None takes `base_url`.
         repeat_key: Part of the journal key, to sample the same request again.
-        rate_scope: Whose calls the limits count; only ``"worker"`` can be had.
+        rate_scope: Whose calls the limits count: those of one worker, or of all workers.
+        journal_only: True answers from the journal or not at all.
+        replicas: Further addresses of the same endpoint.
+        ca_file: PEM file of the certificates to trust; None for those of the system.
+        proxy: Address of a proxy; None takes what the environment says.
+        prices: What tokens cost; None where nobody knows.
+        run: Names the run whose coordinator the worker asks; None where there is none.
+        limit_group: Names the limits that are shared in a run; None takes those of this spec.
 
     Raises:
         InvalidArgumentError: Where a value cannot work.
@@ -117,6 +147,13 @@ class ModelSpec:
     endpoint_name: str | None = None
     repeat_key: str | None = None
     rate_scope: RateScope = "worker"
+    journal_only: bool = False
+    replicas: tuple[str, ...] = ()
+    ca_file: str | None = None
+    proxy: str | None = None
+    prices: Prices | None = None
+    run: str | None = None
+    limit_group: str | None = None
 
     def __post_init__(self) -> None:
         _check_url(self.base_url)
@@ -153,6 +190,8 @@ class ModelSpec:
             *(self.base_url, self.model, type(self.api_key).__name__, api_key),
             *(self.max_qps, self.max_concurrency, self.max_retries, self.max_tokens_per_minute),
             *(params, self.journal, self.endpoint_name, self.repeat_key, self.rate_scope),
+            *(self.journal_only, self.replicas, self.ca_file, self.proxy, repr(self.prices)),
+            *(self.run, self.limit_group),
         ).hex()
 
     def __repr__(self) -> str:
@@ -278,13 +317,10 @@ def _check_limits(spec: ModelSpec) -> None:
         spec.max_tokens_per_minute,
         "a whole number from 1, or None for no limit",
     )
-    if spec.rate_scope == "cluster":
+    if spec.rate_scope not in {"worker", "cluster"}:
         raise InvalidArgumentError(
-            "rate_scope='cluster' is not available: use 'worker' and divide max_qps by the "
-            "number of workers."
+            f"rate_scope must be 'worker' or 'cluster', got {spec.rate_scope!r}."
         )
-    if spec.rate_scope != "worker":
-        raise InvalidArgumentError(f"rate_scope must be 'worker', got {spec.rate_scope!r}.")
 
 
 def _check_number(

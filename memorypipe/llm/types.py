@@ -12,6 +12,7 @@ __all__ = [
     "ExtractTask",
     "Fact",
     "Model",
+    "RateState",
     "Reply",
     "Request",
     "Turn",
@@ -92,6 +93,23 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RateState:
+    """What an endpoint tells about its own limits, in the headers of a reply.
+
+    Attributes:
+        remaining_requests: Requests that it still takes before the reset; None where it is silent.
+        reset_requests_s: Seconds until it takes more of them.
+        remaining_tokens: Tokens that it still takes before the reset.
+        reset_tokens_s: Seconds until it takes more of them.
+    """
+
+    remaining_requests: int | None = None
+    reset_requests_s: float | None = None
+    remaining_tokens: int | None = None
+    reset_tokens_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reply:
     """One reply of a model.
 
@@ -103,6 +121,7 @@ class Reply:
         completion_tokens: As `prompt_tokens`.
         latency_ms: From sending to the last byte.
         model: The model's name as the endpoint reports it.
+        rate: What the endpoint told about its limits; of the moment, so no journal keeps it.
     """
 
     content: str | None
@@ -112,6 +131,7 @@ class Reply:
     completion_tokens: int = 0
     latency_ms: float = 0.0
     model: str | None = None
+    rate: RateState | None = None
 
 
 class Model(Protocol):

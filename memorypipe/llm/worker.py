@@ -333,12 +333,21 @@ class Worker:
         return await self._send_as_is(lambda: plain)
 
     async def _send_as_is(self, shape: Callable[[], Request]) -> Reply:
-        async with self._limits:
+        async with self._limits.attempt(_prompt_tokens(shape())) as attempt:
             if self._stopped is not None:
                 raise StoppedError("The endpoint was given up; this request was not sent.")
-            reply = await self._model.complete(shape())
-            self._limits.spend(reply.prompt_tokens + reply.completion_tokens)
+            try:
+                reply = await self._model.complete(shape())
+            except ModelError as error:
+                attempt.failed(error)
+                raise
+            attempt.replied(reply)
             return reply
+
+
+def _prompt_tokens(request: Request) -> float:
+    """Estimate what a prompt costs, at a quarter of a token per character."""
+    return sum(len(str(message.get("content"))) for message in request.messages) / 4
 
 
 async def all_or_none(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:

@@ -63,11 +63,6 @@ def test_a_value_that_cannot_work_is_named_at_construction(name: str, value: obj
         _spec(**{name: value})
 
 
-def test_the_cluster_scope_says_what_to_use_instead() -> None:
-    with pytest.raises(InvalidArgumentError, match="use 'worker'"):
-        _spec(rate_scope="cluster")
-
-
 def test_an_unknown_parameter_is_pointed_to_extra_body() -> None:
     with pytest.raises(InvalidArgumentError, match=r"extra_body=\{'top_k': …\}"):
         _spec(params={"top_k": 3})
