@@ -13,6 +13,7 @@
     │   ├── JournalMissError                      only the journal may answer, and it cannot
     │   └── StoppedError                          the worker was told to stop before the call
     │       └── BudgetError                       a bound of the run is reached
+    ├── JournalError                              the reply journal cannot do what was asked
     ├── PlanError                                 a plan or run record cannot be used
     └── TableError                                the memory table cannot do what was asked
         ├── TableNotFoundError
@@ -31,6 +32,7 @@ __all__ = [
     "EndpointError",
     "InvalidArgumentError",
     "InvalidCellError",
+    "JournalError",
     "JournalMissError",
     "LogFormatError",
     "MemoryPipeError",
@@ -127,6 +129,10 @@ class BudgetError(StoppedError):
 
 class JournalMissError(ModelError):
     """The journal alone may answer, and it does not know this request."""
+
+
+class JournalError(MemoryPipeError):
+    """The reply journal cannot do what was asked."""
 
 
 class PlanError(MemoryPipeError):

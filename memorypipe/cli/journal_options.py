@@ -1,0 +1,42 @@
+"""The options of the journal commands."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from memorypipe.cli.options import JsonOption
+
+__all__ = ["JournalCompactOptions", "JournalShowOptions"]
+
+_Uri = Annotated[
+    str,
+    typer.Argument(
+        metavar="URI",
+        help="A folder (by default 'journal' in the table's folder), or s3://, gs://, az://.",
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JournalShowOptions:
+    """Options of `journal show`."""
+
+    uri: _Uri
+    json: JsonOption = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class JournalCompactOptions:
+    """Options of `journal compact`."""
+
+    uri: _Uri
+    drop_unusable: Annotated[
+        bool,
+        typer.Option(
+            "--drop-unusable",
+            help="Leave out replies that could not be used: they are evidence, and runs repeated "
+            "from the journal alone need them.",
+        ),
+    ] = False
+    json: JsonOption = False
