@@ -14,12 +14,15 @@ __all__ = ["BACKGROUND_ROLES", "parse_messages"]
 # Who speaks here is no participant: what is said may be read, but is nobody's statement.
 BACKGROUND_ROLES = frozenset({"system", "developer", "tool", "function"})
 
-_ROLES = {"model": "assistant"}
-_KNOWN_ROLES = BACKGROUND_ROLES | {"user", "assistant", "model"}
+# Known roles by how they are written in lower case; any other is somebody's name.
+_ROLES = {role: role for role in (*BACKGROUND_ROLES, "user", "assistant")} | {"model": "assistant"}
 _PLACEHOLDERS = {"image_url": "image", "input_image": "image", "input_audio": "audio"}
 
 # A speaker begins with a letter: "[1]: https://…" is a footnote of Markdown.
-_SPEAKER = re.compile(r"^\[([^\W\d_][^\[\]\n]{0,63})\]:[ \t]?", re.MULTILINE)
+_SPEAKER_PATTERN = r"\[([^\W\d_][^\[\]\n]{0,63})\]:[ \t]?"
+_BEGINS_WITH_SPEAKER = re.compile(rf"\s*{_SPEAKER_PATTERN}")
+# With the line break, for the search then goes from break to break: twice as fast as with "^".
+_SPEAKER = re.compile(rf"\n{_SPEAKER_PATTERN}")
 _JSON_MESSAGES = re.compile(r"\s*\[\s*\{")
 
 
@@ -51,12 +54,13 @@ def parse_messages(cell: Any, row: int) -> tuple[Turn, ...]:
         turns = _turns(cell, row)
     else:
         invalid(row, "messages", f"expected a string or a list, got {type(cell).__name__}")
-    return tuple(turn for turn in turns if turn.content.strip())
+    return tuple([turn for turn in turns if turn.content.strip()])
 
 
 def _json_messages(cell: str, row: int) -> list[Any] | None:
     """The messages of a JSON cell; None where the cell is a transcript."""
-    if cell.lstrip()[:1] not in {"[", "{"}:
+    # A colon behind the bracket is no JSON; there is no need to try.
+    if cell.lstrip()[:1] not in {"[", "{"} or _BEGINS_WITH_SPEAKER.match(cell):
         return None
     try:
         value = decode(cell)
@@ -71,29 +75,20 @@ def _json_messages(cell: str, row: int) -> list[Any] | None:
 
 def _transcript(cell: str) -> list[Turn]:
     text = clean(cell)[0]
-    marks = list(_SPEAKER.finditer(text))
-    if not marks:
+    preamble, *said = _SPEAKER.split(f"\n{text}")  # roles and contents by turns
+    if not said:
         return [Turn(role="user", content=text)]
-    preamble = Turn(role="system", content=text[: marks[0].start()].strip(), background=True)
-    ends = [*(mark.start() for mark in marks[1:]), len(text)]
-    return [
-        preamble,
-        *(
-            _turn(mark[1], text[mark.end() : end].rstrip())
-            for mark, end in zip(marks, ends, strict=True)
-        ),
-    ]
+    turns = [Turn(role="system", content=preamble.strip(), background=True)]
+    for name, content in zip(said[::2], said[1::2], strict=True):
+        role = _role(name)
+        background = role in BACKGROUND_ROLES
+        turns.append(Turn(role=role, content=content.rstrip(), background=background))
+    return turns
 
 
-def _turn(role: str, content: str, *, background: bool = False, **details: Any) -> Turn:
-    role = role.strip()
-    role = role.lower() if role.lower() in _KNOWN_ROLES else role
-    return Turn(
-        role=_ROLES.get(role, role),
-        content=content,
-        background=background or role in BACKGROUND_ROLES,
-        **details,
-    )
+def _role(name: str) -> str:
+    name = name.strip()
+    return _ROLES.get(name.lower(), name)
 
 
 def _turns(messages: Sequence[Any], row: int) -> list[Turn]:
@@ -101,20 +96,21 @@ def _turns(messages: Sequence[Any], row: int) -> list[Turn]:
 
 
 def _message(message: Any, index: int, row: int) -> Turn:
-    if not isinstance(message, Mapping):
+    if not isinstance(message, dict | Mapping):  # `dict` first: that of `Mapping` takes far longer
         _bad(row, index, f"must be an object, got {type(message).__name__}")
     role = message.get("role")
     if not isinstance(role, str) or not role.strip():
         _bad(row, index, f"needs a 'role' that is a non-blank string, got {role!r}")
     if "content" not in message and not message.get("tool_calls"):
         _bad(row, index, "needs a 'content'")
-    return _turn(
-        role,
-        _content(message.get("content"), index, row),
+    role = _role(role)
+    return Turn(
+        role=role,
+        content=_content(message.get("content"), index, row),
         name=_name(message.get("name"), index, row),
         timestamp=_timestamp(message.get("timestamp"), index, row),
         id=_id(message.get("id"), index, row),
-        background=_background(message.get("background"), index, row),
+        background=_background(message.get("background"), index, row) or role in BACKGROUND_ROLES,
     )
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 from ray.data.expressions import Expr
 
 from memorypipe.cells.actions import (
+    FallbackAction,
     Resolved,
     encode_actions,
     fallback_actions,
@@ -25,13 +26,13 @@ from memorypipe.prompts.decide import (
     DECIDE_RESPONSE_FORMAT,
     decide_messages,
     decide_prompt_hash,
+    decide_system,
     is_decide_example,
 )
 from memorypipe.prompts.split import split_facts
 from memorypipe.text import normalise
 
-__all__ = ["DecideStage", "DecideWork", "MemoryBuildAction"]
-
+__all__ = ["DecideStage", "DecideWork", "DecidedActions", "MemoryBuildAction", "resolved_actions"]
 
 _SHOWN_KEYS = ("id", "text", "context")
 
@@ -49,6 +50,33 @@ class DecideWork:
     existing: Sequence[Mapping[str, Any]]
 
 
+@dataclass(frozen=True, kw_only=True)
+class DecidedActions(ReadActions):
+    """The actions of a reply that decides every fact of its request.
+
+    Attributes:
+        resolved: What they come to, so that it is not worked out again; no fact needed the
+            fallback action.
+    """
+
+    resolved: Resolved
+
+
+def resolved_actions(
+    task: DecideWork, read: ReadActions, *, fallback_action: FallbackAction
+) -> Resolved:
+    """Give what `DecideStage` made of a task as one action per fact; see `resolve_actions`.
+
+    Args:
+        task: What was asked.
+        read: The value of its outcome.
+        fallback_action: For facts without a decision that holds.
+    """
+    if isinstance(read, DecidedActions):
+        return read.resolved
+    return resolve_actions(task.facts, task.existing, read, fallback_action=fallback_action)
+
+
 class DecideStage:
     """Asks for one action per fact.
 
@@ -58,16 +86,14 @@ class DecideStage:
     """
 
     def __init__(self, *, hint: str | None = None, hint_mode: str = "replace") -> None:
-        self._hint = hint
-        self._hint_mode = hint_mode
+        self._system = decide_system(hint=hint, hint_mode=hint_mode)
         self.prompt_hash = decide_prompt_hash(hint=hint, hint_mode=hint_mode)
 
     def request(self, task: DecideWork) -> Request:
         """Build the request of some facts against some memories."""
         existing = [_shown(memory) for memory in task.existing]
-        messages = decide_messages(task.facts, existing, hint=self._hint, hint_mode=self._hint_mode)
         return Request(
-            messages=messages,
+            messages=decide_messages(task.facts, existing, system=self._system),
             params={"response_format": DECIDE_RESPONSE_FORMAT},
             task=DecideTask(facts=task.facts, existing=existing),
         )
@@ -80,12 +106,13 @@ class DecideStage:
         if status == "empty":
             # Every fact needs an action: none at all is no answer.
             status, error = "parse_error", f"there is no action for any of {len(task.facts)} facts"
-        value = replace(read, items=tuple(_without_echo(item, task) for item in read.items))
+        value = replace(read, items=tuple([_without_echo(item, task) for item in read.items]))
         if status == "ok":
-            problems = resolve_actions(
-                task.facts, task.existing, value, fallback_action="NONE"
-            ).problems
-            status, error = ("incomplete", _told(problems)) if problems else (status, error)
+            resolved = resolve_actions(task.facts, task.existing, value, fallback_action="NONE")
+            if resolved.problems:
+                status, error = "incomplete", _told(resolved.problems)
+            else:
+                value = DecidedActions(**vars(value), resolved=resolved)
         return Reading(
             value=value if status in {"ok", "incomplete", "truncated"} else None,
             status=status,
@@ -191,12 +218,12 @@ class MemoryBuildAction(LLMExpression[DecideWork, ReadActions]):
     _parameters = ("facts", "existing")
     _required = 2
 
-    def __init__(self, *, fallback_action: Literal["ADD", "NONE"] = "ADD", **kwargs: Any) -> None:
+    def __init__(self, *, fallback_action: FallbackAction = "ADD", **kwargs: Any) -> None:
         if fallback_action not in {"ADD", "NONE"}:
             raise InvalidArgumentError(
                 f"fallback_action must be 'ADD' or 'NONE', got {fallback_action!r}."
             )
-        self.fallback_action: Literal["ADD", "NONE"] = fallback_action
+        self.fallback_action = fallback_action
         super().__init__(**kwargs)
 
     def _make_stage(self) -> DecideStage:
@@ -251,12 +278,7 @@ class MemoryBuildAction(LLMExpression[DecideWork, ReadActions]):
             )
             status, error = "fallback", reason
         else:
-            resolved = resolve_actions(
-                task.facts,
-                task.existing,
-                outcome.value,
-                fallback_action=self.fallback_action,
-            )
+            resolved = resolved_actions(task, outcome.value, fallback_action=self.fallback_action)
             actions = resolved.actions
             status, error = _status(outcome, resolved)
         return CellResult(

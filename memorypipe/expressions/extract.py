@@ -18,6 +18,7 @@ from memorypipe.prompts.extract import (
     EXTRACT_RESPONSE_FORMAT,
     extract_messages,
     extract_prompt_hash,
+    extract_system,
     is_prompt_example,
     map_sources,
 )
@@ -42,26 +43,23 @@ class ExtractStage:
     """
 
     def __init__(self, *, hint: str | None = None, hint_mode: str = "replace") -> None:
-        self._hint = hint
-        self._hint_mode = hint_mode
+        self._system = extract_system(hint=hint, hint_mode=hint_mode)
         self.prompt_hash = extract_prompt_hash(hint=hint, hint_mode=hint_mode)
 
     def request(self, task: ExtractTask) -> Request:
         """Build the request of a transcript."""
-        messages = extract_messages(
-            task.turns, context=task.context, hint=self._hint, hint_mode=self._hint_mode
-        )
+        messages = extract_messages(task.turns, context=task.context, system=self._system)
         params = {"response_format": EXTRACT_RESPONSE_FORMAT}
         return Request(messages=messages, params=params, task=task)
 
     def read(self, task: ExtractTask, reply: Reply) -> Reading[tuple[FactItem, ...]]:
         """Read the facts; source numbers become message ids, echoes of the prompt are dropped."""
         read = read_facts(reply.content, finish_reason=reply.finish_reason, refusal=reply.refusal)
-        said = tuple(item for item in read.items if not is_prompt_example(item["text"]))
+        said = [item for item in read.items if not is_prompt_example(item["text"])]
         # Cut before its first whole item, a reply says nothing about whether there are facts.
         readable = read.status in {"ok", "empty"} or (read.status == "truncated" and said)
         return Reading(
-            value=tuple(map_sources(said, task.turns)) if readable else None,
+            value=map_sources(said, task.turns) if readable else None,
             status="empty" if read.status == "ok" and not said else read.status,
             error=read.error,
             dropped_items=read.dropped_items + len(read.items) - len(said),

@@ -52,6 +52,9 @@ class CellResult:
     prompt_hash: str | None = None
 
 
+_NO_WORK: Outcome[Any] = Outcome(value=None, status="")
+
+
 def value_column(results: Sequence[CellResult]) -> pa.Array:
     """Lay cells out as an Arrow array of strings."""
     return pa.array([result.value for result in results], pa.string())
@@ -59,24 +62,24 @@ def value_column(results: Sequence[CellResult]) -> pa.Array:
 
 def status_column(results: Sequence[CellResult]) -> pa.Array:
     """Lay cells with their status out as an Arrow array of `STATUS`."""
-    return pa.array([_status_row(result) for result in results], STATUS)
-
-
-def _status_row(result: CellResult) -> dict[str, Any]:
-    outcome = result.outcome
-    told = outcome is not None and result.status not in {"ok", "empty"}
-    return {
-        "value": result.value,
-        "status": result.status,
-        "error": result.error,
-        "attempts": outcome.attempts if outcome else 0,
-        "prompt_tokens": outcome.prompt_tokens if outcome else 0,
-        "completion_tokens": outcome.completion_tokens if outcome else 0,
-        "latency_ms": outcome.latency_ms if outcome else 0.0,
-        "cached": outcome.cached if outcome else False,
-        "repaired": outcome.repaired if outcome else 0,
-        "dropped_items": outcome.dropped_items if outcome else 0,
-        "model": result.model,
-        "prompt_hash": result.prompt_hash,
-        "raw_reply": outcome.raw_reply if outcome and told else None,
+    outcomes = [result.outcome or _NO_WORK for result in results]
+    columns = {
+        "value": [result.value for result in results],
+        "status": [result.status for result in results],
+        "error": [result.error for result in results],
+        "attempts": [outcome.attempts for outcome in outcomes],
+        "prompt_tokens": [outcome.prompt_tokens for outcome in outcomes],
+        "completion_tokens": [outcome.completion_tokens for outcome in outcomes],
+        "latency_ms": [outcome.latency_ms for outcome in outcomes],
+        "cached": [outcome.cached for outcome in outcomes],
+        "repaired": [outcome.repaired for outcome in outcomes],
+        "dropped_items": [outcome.dropped_items for outcome in outcomes],
+        "model": [result.model for result in results],
+        "prompt_hash": [result.prompt_hash for result in results],
+        "raw_reply": [
+            None if result.status in {"ok", "empty"} else outcome.raw_reply
+            for result, outcome in zip(results, outcomes, strict=True)
+        ],
     }
+    arrays = [pa.array(columns[field.name], field.type) for field in STATUS]
+    return pa.StructArray.from_arrays(arrays, fields=list(STATUS))

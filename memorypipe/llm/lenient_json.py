@@ -9,7 +9,7 @@ element that cannot be read becomes `UNREADABLE`, and its neighbours stand.
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 __all__ = ["UNREADABLE", "CutArray", "CutObject", "Decoded", "decode_at"]
@@ -55,8 +55,11 @@ class _SyntaxError(Exception):
     """No JSON, however forgiving one is."""
 
 
-def _from_pairs(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
+def _from_pairs(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) == len(pairs):
+        return result
+    result.clear()  # a key came twice
     for key, value in pairs:
         _put(result, key, value)
     return result

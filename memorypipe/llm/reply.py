@@ -4,13 +4,20 @@ Known shapes are normalised, an item that cannot be read is left out and counted
 was cut is never kept, and no readable item at all is an error, not "nothing to say".
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from memorypipe.llm.lenient_json import UNREADABLE, CutArray, CutObject
 from memorypipe.llm.reply_scan import ITEMS, NO_ANSWER, find_answer
-from memorypipe.llm.reply_shapes import first, grade_list, items_of, text_of
+from memorypipe.llm.reply_shapes import (
+    first,
+    folded,
+    grade_list,
+    items_of,
+    string_of,
+    text_of,
+)
 from memorypipe.text import clean
 
 __all__ = [
@@ -33,6 +40,7 @@ _FACT_NUMBER = ("fact", "fact_id", "fact_index", "index")
 _TARGET = ("target_id", "id", "memory_id")
 _ACTION_TEXT = ("text", "memory", "new_memory")
 _RATIONALE = ("rationale", "reason")
+_ACTION_KEYS = frozenset({"fact", "event", "target_id", "text", "rationale"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,23 +221,24 @@ def _read(
     if finish_reason == "content_filter" or (refusal and refusal.strip()):
         return _Items((), 0, 0, False, "refused", "The model declined to answer.")
     cut = finish_reason == "length"
-    answer = find_answer(content or "", lambda value: grade_list(value, wrappers, is_item))
+    text = content or ""
+    answer = find_answer(text, lambda value: grade_list(value, wrappers, is_item))
     if answer is None or (cut and answer.in_reasoning):
-        return _nothing(content, cut=cut)
+        return _nothing(text, cut=cut)
     raw = [item for value in answer.values for item in items_of(value, wrappers, is_item)]
-    parsed = [item for item in map(parse, raw) if item is not None]
-    cleaned = [_cleaned(item) for item in parsed]
+    items = [item for item in map(parse, raw) if item is not None]
     complete = answer.complete and not cut
-    dropped = len(raw) - len(parsed)
-    status, error = _judge(len(parsed), dropped, complete=complete)
-    repaired = sum(count for _, count in cleaned)
-    return _Items(tuple(item for item, _ in cleaned), dropped, repaired, complete, status, error)
+    dropped = len(raw) - len(items)
+    status, error = _judge(len(items), dropped, complete=complete)
+    # What is not storable comes as it is or in an escape; mostly it is enough to look for both.
+    items, repaired = _cleaned(items) if "\\u" in text or clean(text)[1] else (items, 0)
+    return _Items(tuple(items), dropped, repaired, complete, status, error)
 
 
-def _nothing(content: str | None, *, cut: bool) -> _Items:
+def _nothing(text: str, *, cut: bool) -> _Items:
     if cut:
         return _Items((), 0, 0, False, "truncated", "The reply was cut before its first item.")
-    blank = not (content or "").strip()
+    blank = not text.strip()
     error = "The reply is empty." if blank else "The reply holds no JSON of the asked shape."
     return _Items((), 0, 0, False, "parse_error", error)
 
@@ -250,41 +259,44 @@ def _fact(value: Any) -> dict[str, Any] | None:
         return {"text": value} if value.strip() else None
     if not isinstance(value, dict) or "role" in value:  # a message of the transcript, echoed
         return None
-    text = first(value, _FACT_TEXT, lambda v: text_of(v) is not None)
-    return {"text": text, **dict(_fact_details(value))} if text else None
+    text = first(folded(value, _FACT_KEYS), _FACT_TEXT, text_of)
+    if text is None:
+        return None
+    details = {key: read(value[key]) for key, read in _FACT_DETAILS.items() if key in value}
+    return {"text": text, **{key: detail for key, detail in details.items() if detail}}
 
 
-def _fact_details(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    for key in ("context", "sources", "event_time", "topics"):
-        detail = value.get(key)
-        if key in {"context", "event_time"}:
-            detail = text_of(detail)
-        else:
-            detail = _strings(detail if isinstance(detail, list) else [detail])
-        if detail:
-            yield key, detail
+def _strings(value: Any) -> list[str]:
+    """A string or number, or a list of them, as strings that are not blank."""
+    ids = map(_id, value if isinstance(value, list) else [value])
+    return [one for one in ids if one and one.strip()]
 
 
-def _strings(values: list[Any]) -> list[str]:
-    numbers_too = [_id(value) for value in values]
-    return [value for value in numbers_too if value and value.strip()]
+_FACT_DETAILS: dict[str, Callable[[Any], Any]] = {
+    "context": text_of,
+    "sources": _strings,
+    "event_time": text_of,
+    "topics": _strings,
+}
+_FACT_KEYS = frozenset({"text", *_FACT_DETAILS})
 
 
 def _action(value: Any) -> dict[str, Any] | None:
     """Normalise one item of a decision reply; None where it is nothing like an action."""
     if not isinstance(value, dict):
         return None
-    event = first(value, _EVENT, lambda v: isinstance(v, str))
-    number = _number(first(value, _FACT_NUMBER, lambda v: _number(v) is not None))
-    target = _id(first(value, _TARGET, lambda v: _id(v) is not None))
+    said = folded(value, _ACTION_KEYS)
+    event = first(said, _EVENT, string_of)
+    number = first(said, _FACT_NUMBER, _number)
+    target = first(said, _TARGET, _id)
     if event is None and number is None and target is None:
         return None
     return {
         "fact": number,
         "event": (event or "").strip().upper(),
         "target_id": target,
-        "text": first(value, _ACTION_TEXT, lambda v: isinstance(v, str)),
-        "rationale": first(value, _RATIONALE, lambda v: text_of(v) is not None),
+        "text": first(said, _ACTION_TEXT, string_of),
+        "rationale": first(said, _RATIONALE, text_of),
     }
 
 

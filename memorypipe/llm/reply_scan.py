@@ -25,6 +25,8 @@ _TAG_PATTERN = (
     rf"<(?P<angle>/?)(?:\w+:)?(?:{_NAMES})\s*>|\[(?P<square>/?)THINK\]|◁(?P<wedge>/?)think▷"
     r"|(?P<final><\|channel\|>final<\|message\|>)"
 )
+# How tags begin: a text without any of these has none.
+_TAG_SIGNS = ("<", "◁", "[T", "[t", "[/")
 # A bracket that can open JSON: no prose like "{see below}", no "[ ]" of a check list, no "int[]".
 _OPENING_PATTERN = (
     r"""\{(?=\s*(?:["'}/]|[^\W\d]\w*\s*:))"""
@@ -80,6 +82,26 @@ def find_answer(text: str, grade: Grade) -> Answer | None:
     Returns:
         The answer; None where no value has the right shape.
     """
+    return _whole_answer(text, grade) or _searched_answer(text, grade)
+
+
+def _whole_answer(text: str, grade: Grade) -> Answer | None:
+    """The answer of a reply that is one JSON value and nothing else, as most replies are.
+
+    Where this gives an answer the search would give the same: it would begin at the same bracket,
+    and find nothing behind the value. But it looks at every character several times.
+    """
+    start = len(text) - len(text.lstrip())
+    stop = _STOP.match(text, start)
+    if stop is None or stop[0] not in "{[" or any(sign in text for sign in _TAG_SIGNS):
+        return None
+    decoded = decode_at(text, start, lenient=False)
+    if decoded is None or text[decoded.end :].strip() or grade(decoded.value) == NO_ANSWER:
+        return None
+    return Answer(values=(decoded.value,), complete=True, in_reasoning=False)
+
+
+def _searched_answer(text: str, grade: Grade) -> Answer | None:
     candidates, loose = _candidates(text, grade)
     best = max((c.grade for c in candidates), default=NO_ANSWER)
     if best == NO_ANSWER:

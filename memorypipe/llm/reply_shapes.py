@@ -5,20 +5,38 @@ one bare item. Which objects are items is up to the caller.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from memorypipe.llm.lenient_json import CutArray, CutObject
 from memorypipe.llm.reply_scan import EMPTY, ITEMS, NO_ANSWER, WRAPPER
 
-__all__ = ["IsItem", "first", "grade_list", "items_of", "text_of"]
+__all__ = ["IsItem", "first", "folded", "grade_list", "items_of", "string_of", "text_of"]
+
+ReadT = TypeVar("ReadT")
 
 IsItem = Callable[[Any], bool]
 
 
-def first(item: Mapping[str, Any], names: Sequence[str], wanted: Callable[[Any], bool]) -> Any:
-    """The value of the first of these keys that is as wanted, else None; case is ignored."""
-    folded = {key.strip().lower(): value for key, value in item.items()}
-    return next((folded[n] for n in names if n in folded and wanted(folded[n])), None)
+def folded(item: Mapping[str, Any], usual: frozenset[str]) -> Mapping[str, Any]:
+    """The item with its keys trimmed and in lower case, as the usual ones are already."""
+    if item.keys() <= usual:
+        return item
+    return {key.strip().lower(): value for key, value in item.items()}
+
+
+def first(
+    item: Mapping[str, Any], names: Sequence[str], read: Callable[[Any], ReadT | None]
+) -> ReadT | None:
+    """What can be read under the first of these keys under which anything can, else None."""
+    for name in names:
+        if name in item and (value := read(item[name])) is not None:
+            return value
+    return None
+
+
+def string_of(value: Any) -> str | None:
+    """The value where it is a string."""
+    return value if isinstance(value, str) else None
 
 
 def text_of(value: Any) -> str | None:
@@ -55,8 +73,12 @@ def _is_whole_item(value: Any, is_item: IsItem) -> bool:
 
 def _lists(value: dict[str, Any], wrappers: Collection[str], is_item: IsItem) -> list[list[Any]]:
     """What stands where the list belongs, each as a list; empty where this is no wrapper."""
-    named = [content for key, content in value.items() if key.strip().lower() in wrappers]
-    lists = [part for part in (_as_list(content, is_item) for content in named) if part is not None]
+    parts = [
+        _as_list(content, is_item)
+        for key, content in value.items()
+        if key.strip().lower() in wrappers
+    ]
+    lists = [part for part in parts if part is not None]
     if lists or len(value) != 1:
         return lists
     # One unknown key around a list of objects is a wrapper too. Around strings it may be anything.

@@ -140,28 +140,23 @@ def decide_prompt_hash(
     return prompt_hash(decide_system(hint=hint, hint_mode=hint_mode), DECIDE_RESPONSE_FORMAT)
 
 
+_DEFAULT_SYSTEM = decide_system()
+
+
 def decide_messages(
-    facts: Sequence[Fact],
-    existing: Sequence[Existing],
-    *,
-    hint: str | Sequence[str] | None = None,
-    hint_mode: str = "replace",
+    facts: Sequence[Fact], existing: Sequence[Existing], *, system: str = _DEFAULT_SYSTEM
 ) -> list[ChatMessage]:
     """Make the messages that ask for one action per fact.
 
     Args:
         facts: Shown with their numbers, from 0.
         existing: Shown under short ids, ``"0"`` for the first.
-        hint: As `decide_system`.
-        hint_mode: As `decide_system`.
-
-    Raises:
-        InvalidArgumentError: As `decide_system`.
+        system: As from `decide_system`: made once, it serves every request.
     """
     memories = [_line("id", str(place), memory) for place, memory in enumerate(existing)]
     new = [_line("fact", place, fact) for place, fact in enumerate(facts)]
     sections = {"memories": "\n".join(memories) or "(none)", "facts": "\n".join(new)}
-    return chat(decide_system(hint=hint, hint_mode=hint_mode), fenced(sections))
+    return chat(system, fenced(sections))
 
 
 def _line(key: str, name: str | int, record: Fact | Existing) -> str:

@@ -1,6 +1,7 @@
 """The extraction prompt: which durable facts does a transcript hold?"""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from memorypipe.llm.types import ChatMessage, Turn
@@ -113,6 +114,7 @@ _EXAMPLE_TEXTS = frozenset(
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 _NAME_CHARS = 80
+_TO_THE_MINUTE = len("2019-04-02 18:30")
 
 
 def extract_system(*, hint: str | Sequence[str] | None = None, hint_mode: str = "replace") -> str:
@@ -135,49 +137,45 @@ def extract_prompt_hash(
     return prompt_hash(extract_system(hint=hint, hint_mode=hint_mode), EXTRACT_RESPONSE_FORMAT)
 
 
+_DEFAULT_SYSTEM = extract_system()
+
+
 def extract_messages(
-    turns: Sequence[Turn],
-    *,
-    context: str | None = None,
-    hint: str | Sequence[str] | None = None,
-    hint_mode: str = "replace",
+    turns: Sequence[Turn], *, context: str | None = None, system: str = _DEFAULT_SYSTEM
 ) -> list[ChatMessage]:
     """Make the messages that ask for the facts of a transcript.
 
     Args:
         turns: The transcript; where turns have ids they are shown with their numbers, from 1.
         context: Free text about it.
-        hint: As `extract_system`.
-        hint_mode: As `extract_system`.
-
-    Raises:
-        InvalidArgumentError: As `extract_system`.
+        system: As from `extract_system`: made once, it serves every request.
     """
     sections = {"context": clean(context)[0]} if context and context.strip() else {}
-    sections["transcript"] = "\n".join(
-        _turn_text(number, turn) for number, turn in enumerate(turns, start=1)
-    )
-    return chat(extract_system(hint=hint, hint_mode=hint_mode), fenced(sections))
+    lines = [_turn_text(number, turn) for number, turn in enumerate(turns, start=1)]
+    # Cleaned as one: a call for each turn would take longer than all else that is done with it.
+    sections["transcript"] = clean("\n".join(lines))[0]
+    return chat(system, fenced(sections))
 
 
 def _turn_text(number: int, turn: Turn) -> str:
     shown = "" if turn.id is None else f"#{number} "
     who = _one_line(turn.role) + (f" {_one_line(turn.name)}" if turn.name else "")
     background = ", background" if turn.background else ""
-    when = ""
-    if turn.timestamp is not None:
-        when = f" {_WEEKDAYS[turn.timestamp.weekday()]} {turn.timestamp:%Y-%m-%d %H:%M}"
-    return f"{shown}[{who}{background}]{when}: {_lines(turn.content)}"
+    # Further lines are indented, so that none can pose as another speaker.
+    text = "\n  ".join(turn.content.splitlines())
+    return f"{shown}[{who}{background}]{_when(turn.timestamp)}: {text}"
 
 
 def _one_line(text: str) -> str:
     """A name that can end neither its line nor its brackets."""
-    return " ".join(clean(text)[0].translate({91: None, 93: None}).split())[:_NAME_CHARS]
+    if not text.isalnum():
+        text = " ".join(text.translate({91: None, 93: None}).split())
+    return text[:_NAME_CHARS]
 
 
-def _lines(text: str) -> str:
-    """A text whose further lines are indented, so that none can pose as another speaker."""
-    return "\n  ".join(clean(text)[0].splitlines())
+def _when(time: datetime | None) -> str:
+    """Weekday, date and minute, as `` Tue 2019-04-02 18:30``; "" where there is no time."""
+    return "" if time is None else f" {_WEEKDAYS[time.weekday()]} {str(time)[:_TO_THE_MINUTE]}"
 
 
 def map_sources(
@@ -198,18 +196,19 @@ def map_sources(
         >>> map_sources([{"text": "Greets", "sources": ["1", "9"]}], turns)
         ({'text': 'Greets', 'sources': ['a7']},)
     """
-    shown = [(str(number), turn.id) for number, turn in enumerate(turns, start=1) if turn.id]
-    ids = {message_id: message_id for _, message_id in shown} | dict(shown)
-    return tuple(_with_ids(item, ids) for item in items)
+    shown = {str(number): turn.id for number, turn in enumerate(turns, start=1) if turn.id}
+    ids = {message_id: message_id for message_id in shown.values()} | shown
+    return tuple([_with_ids(item, ids) for item in items])
 
 
 def _with_ids(item: Mapping[str, Any], ids: Mapping[str, str]) -> dict[str, Any]:
-    given = (
-        ids.get(source) or ids.get(source.strip().lstrip("#")) for source in item.get("sources", ())
-    )
-    known = list(dict.fromkeys(message_id for message_id in given if message_id))
-    rest = {key: value for key, value in item.items() if key != "sources"}
-    return {**rest, "sources": known} if known else rest
+    rest = dict(item)
+    known: dict[str, None] = {}  # ordered, each once
+    for source in rest.pop("sources", ()):
+        message_id = ids.get(source) or ids.get(source.strip().lstrip("#"))
+        if message_id:
+            known[message_id] = None
+    return {**rest, "sources": list(known)} if known else rest
 
 
 def is_prompt_example(text: str) -> bool:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memorypipe.cells.actions import resolve_actions
-from memorypipe.llm.reply import read_actions, read_facts
+from memorypipe.llm.reply import read_actions, read_facts, read_json
 from memorypipe.llm.types import Fact
 from memorypipe.text import clean
 
@@ -122,3 +122,52 @@ def test_every_fact_gets_exactly_one_action_that_holds(
             assert (action.target_id, action.old_memory) == (None, None)
         assert action.event in {"ADD", "UPDATE"} or action.text == fact
         assert action.event != "DELETE" or read.complete
+
+
+VALUES = (
+    st.none()
+    | st.integers(-1, 3)
+    | st.sampled_from([10**30, 1e999, 2.0, "1", "ADD", "</think>[1]"])
+    | st.floats()
+    | st.text(alphabet=CHARACTERS, max_size=8)
+    | NOISE
+)
+KEYS = ["text", "Text", "context", "sources", "fact", "event", "target_id", "role", "x"]
+OBJECTS = st.dictionaries(st.sampled_from(KEYS), VALUES | st.lists(VALUES, max_size=2), max_size=4)
+SECOND = ' {"memories": [{"text": "b"}], "actions": [{"fact": 1}]}'
+WRAPPERS = ["memories", "actions", "Facts ", "other"]
+
+
+@st.composite
+def whole_replies(draw: st.DrawFn) -> str:
+    """Replies of one JSON value or almost; names may come twice in an object."""
+    ascii_only = draw(st.booleans())
+    pairs = [
+        f'"{draw(st.sampled_from(WRAPPERS))}": {json.dumps(items, ensure_ascii=ascii_only)}'
+        for items in draw(st.lists(st.lists(OBJECTS | VALUES, max_size=3), max_size=2))
+    ]
+    wrapped = "{" + ", ".join(pairs) + "}"
+    bare = json.dumps(draw(OBJECTS | st.lists(OBJECTS, max_size=2)), ensure_ascii=ascii_only)
+    before = draw(st.sampled_from(["", "", " \n", "\ufeff", "\u00a0", "\x1c", "<think>"]))
+    behind = draw(st.sampled_from(["", "", "\n ", " Done.", "}", "</think>", " []", SECOND]))
+    return before + draw(st.sampled_from([wrapped, bare])) + behind
+
+
+@given(reply=whole_replies(), finish_reason=FINISH)
+def test_a_reply_without_anything_around_it_is_read_as_one_with_a_word_before_it(
+    reply: str, finish_reason: str | None
+) -> None:
+    """What is taken as it stands and what is searched for come out equal, to the last count."""
+    for read in (read_facts, read_actions, read_json):
+        alone = read(reply, finish_reason=finish_reason)
+        # As text, for NaN is unequal to itself.
+        assert repr(alone) == repr(read(f"So:\n{reply}", finish_reason=finish_reason))
+
+
+@given(st.text(alphabet="a\u00e9\u559d\x00\ud800\udfff\ue000", max_size=6))
+def test_cleaning_replaces_nul_and_halves_of_characters_and_nothing_else(text: str) -> None:
+    def stored(char: str) -> str:
+        return "\ufffd" if char == "\x00" or "\ud800" <= char <= "\udfff" else char
+
+    repaired = sum(stored(char) != char for char in text)
+    assert clean(text) == ("".join(map(stored, text)), repaired)

@@ -27,6 +27,8 @@ def test_nothing_said_gives_no_turns(cell: Any) -> None:
         ("[User]: Hi\r\n[model]: Hello\r\n", [("user", "Hi"), ("assistant", "Hello")]),
         ("[user]: a\n\n  b | c\n[tool]: d", [("user", "a\n\n  b | c"), ("tool", "d")]),
         ("[Maria Díaz]: Hi", [("Maria Díaz", "Hi")]),
+        ("[null]: Hi", [("null", "Hi")]),
+        ("[a]:\n[b]:\t[c]: d\n [e]: f", [("b", "[c]: d\n [e]: f")]),
         ("I like tea.", [("user", "I like tea.")]),
         (
             "[1]: https://example.org is a footnote",
