@@ -1,21 +1,24 @@
-"""Which model answers the calls of a run, and within which limits. Pure."""
+"""Which model answers the calls of a run. Pure."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from memorypipe.errors import InvalidArgumentError
+from memorypipe.llm.endpoints import Endpoint
 from memorypipe.llm.spec import OFFLINE_URL
 
 __all__ = [
     "EndpointModel",
     "LocalModel",
     "ModelChoice",
+    "NamedEndpoints",
     "OfflineModel",
-    "RunLimits",
     "choose_model",
 ]
 
-THREE_WAYS = (
-    "--model NAME --base-url URL (an OpenAI-compatible endpoint), --offline (rules, no key and no "
+_WAYS = (
+    "--model NAME --base-url URL (an OpenAI-compatible endpoint), --endpoint NAME (of "
+    "memorypipe.toml), --offline (rules, no key and no "
     "network), or --local-model [FILE.gguf] (llama.cpp on this machine)"
 )
 
@@ -31,6 +34,27 @@ class EndpointModel:
 
     model: str
     base_url: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedEndpoints:
+    """Endpoints of a file, one for each stage; it may be the same one.
+
+    Attributes:
+        extract: Of the extraction.
+        decide: Of the decisions.
+    """
+
+    extract: Endpoint
+    decide: Endpoint
+
+    def with_model(self, model: str | None) -> "NamedEndpoints":
+        """Give the same with another model at both; None changes nothing."""
+        if model is None:
+            return self
+        return NamedEndpoints(
+            extract=replace(self.extract, model=model), decide=replace(self.decide, model=model)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,13 +79,23 @@ class LocalModel:
     path: str | None
 
 
-ModelChoice = EndpointModel | OfflineModel | LocalModel
+ModelChoice = EndpointModel | NamedEndpoints | OfflineModel | LocalModel
 
 
-def choose_model(
-    *, model: str | None, base_url: str | None, offline: bool, local_model: str | None
+def _no_endpoints() -> NamedEndpoints | None:
+    return None
+
+
+def choose_model(  # noqa: PLR0913  # the options of all ways
+    *,
+    model: str | None,
+    base_url: str | None,
+    offline: bool,
+    local_model: str | None,
+    endpoint_options: Sequence[str] = (),
+    named: Callable[[], NamedEndpoints | None] = _no_endpoints,
 ) -> ModelChoice:
-    """Choose the one model that the options name.
+    """Choose the one model that the options name, or that environment and file name.
 
     Args:
         model: Of ``--model``.
@@ -69,64 +103,32 @@ def choose_model(
         offline: Of ``--offline``.
         local_model: Of ``--local-model``: a path, "" where it has no value, None where it is not
             there.
+        endpoint_options: The options given that name an endpoint.
+        named: Gives the endpoints that options, environment and file name; asked only where no
+            option chooses another way. ``--model`` beside it is another model there.
 
     Raises:
-        InvalidArgumentError: For no way or several ways of choosing, with the three ways.
+        InvalidArgumentError: For no way or several ways of choosing, with the ways.
     """
+    at_address = base_url is not None or (model is not None and not endpoint_options)
     ways = {
-        "--model/--base-url": model is not None or base_url is not None,
+        "--model/--base-url": at_address,
+        "/".join(endpoint_options): bool(endpoint_options),
         "--offline": offline,
         "--local-model": local_model is not None,
     }
     chosen = [way for way, is_given in ways.items() if is_given]
+    is_elsewhere = base_url is not None or offline or local_model is not None
+    if not is_elsewhere and (endpoints := named()) is not None:
+        return endpoints.with_model(model)
     if len(chosen) != 1:
         got = " and ".join(chosen) or "none"
-        raise InvalidArgumentError(f"Choose exactly one model, got {got}. Ways: {THREE_WAYS}.")
+        raise InvalidArgumentError(f"Choose exactly one model, got {got}. Ways: {_WAYS}.")
     if offline:
         return OfflineModel()
     if local_model is not None:
         return LocalModel(path=local_model or None)
     if model is None or base_url is None:
         missing = "--model" if model is None else "--base-url"
-        raise InvalidArgumentError(f"An endpoint needs {missing} too. Ways: {THREE_WAYS}.")
+        raise InvalidArgumentError(f"An endpoint needs {missing} too. Ways: {_WAYS}.")
     return EndpointModel(model=model, base_url=base_url)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunLimits:
-    """Limits of calling a model.
-
-    Attributes:
-        workers: Worker processes.
-        max_qps: Starts of requests per second; None for no limit.
-        max_concurrency: Requests in flight; None for the default of each worker.
-        max_tokens_per_minute: Prompt and completion tokens per minute; None for no limit.
-    """
-
-    workers: int = 1
-    max_qps: float | None = None
-    max_concurrency: int | None = None
-    max_tokens_per_minute: int | None = None
-
-    def per_worker(self) -> "RunLimits":
-        """Share limits that hold for a whole run out among its workers.
-
-        There are no more workers than requests in flight or tokens to share.
-
-        Example:
-            >>> RunLimits(workers=4, max_qps=2.0, max_concurrency=10).per_worker()
-            RunLimits(workers=4, max_qps=0.5, max_concurrency=2, max_tokens_per_minute=None)
-        """
-        counts = (self.max_concurrency, self.max_tokens_per_minute)
-        workers = min(self.workers, *(count for count in counts if count is not None), self.workers)
-        return replace(
-            self,
-            workers=workers,
-            max_qps=None if self.max_qps is None else self.max_qps / workers,
-            max_concurrency=_share(self.max_concurrency, workers),
-            max_tokens_per_minute=_share(self.max_tokens_per_minute, workers),
-        )
-
-
-def _share(count: int | None, workers: int) -> int | None:
-    return None if count is None else count // workers

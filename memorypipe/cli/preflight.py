@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from memorypipe.cli.keys import KeyCommand, KeyFile
 from memorypipe.errors import EndpointError, InvalidArgumentError
-from memorypipe.llm.spec import OFFLINE_URL, ModelSpec
+from memorypipe.llm.keys import KeyCommand, KeyFile
+from memorypipe.llm.spec import OFFLINE_URL, ModelSpec, display_url
 from memorypipe.logs.files import find_files
 from memorypipe.logs.formats import FORMATS
 
@@ -35,20 +35,27 @@ def check_log(logs: Sequence[str], format_name: str) -> None:
 
 
 def check_key(spec: ModelSpec, environ: Mapping[str, str]) -> None:
-    """Check that the source of the key is there; the key itself is read on the workers.
+    """Check that the sources of key and certificates are there; workers read them.
 
     Args:
-        spec: With the source.
+        spec: With the sources.
         environ: The environment that the workers will have.
 
     Raises:
         EndpointError: For a variable, file or command that is not there.
     """
+    if spec.ca_file is not None and not Path(spec.ca_file).is_file():
+        raise EndpointError(
+            f"ca_file {spec.ca_file!r} of {spec.endpoint!r} is no file; name a PEM file of the "
+            "certificates to trust."
+        )
     key = spec.api_key
     if isinstance(key, KeyFile) and not Path(key.path).is_file():
-        raise EndpointError(f"--key-file {key.path!r} is no file; write the key into one.")
+        raise EndpointError(f"The key file {key.path!r} is no file; write the key into one.")
     if isinstance(key, KeyCommand) and shutil.which(key.words[0]) is None:
-        raise EndpointError(f"--key-command: there is no command {key.words[0]!r} on this machine.")
+        raise EndpointError(
+            f"The key command: there is no command {key.words[0]!r} on this machine."
+        )
     if not isinstance(key, str) or not key.startswith("env:"):
         return
     name = key.removeprefix("env:")
@@ -69,10 +76,10 @@ def is_proxied(url: str) -> bool:
 
 
 def check_endpoint(spec: ModelSpec, *, connect: Connect = socket.create_connection) -> None:
-    """Check that something listens at the endpoint; nothing is sent.
+    """Check that something listens at the endpoint, or at its proxy; nothing is sent.
 
     Args:
-        spec: With the address.
+        spec: With the addresses. One replica that listens is enough.
         connect: Opens a TCP connection.
 
     Raises:
@@ -80,15 +87,26 @@ def check_endpoint(spec: ModelSpec, *, connect: Connect = socket.create_connecti
     """
     if spec.base_url == OFFLINE_URL:
         return
-    parts = urlsplit(spec.base_url)
+    urls = spec.urls if spec.proxy is None else (spec.proxy,)
+    failures = []
+    for url in urls:
+        reason = _reason_not_to_reach(url, connect)
+        if reason is None:
+            return
+        failures.append(f"{display_url(url)!r} {reason}")
+    raise EndpointError(
+        f"Nothing can be reached at {' or '.join(failures)}. Check --base-url, or the endpoint's "
+        "addresses and proxy, and that the server runs."
+    )
+
+
+def _reason_not_to_reach(url: str, connect: Connect) -> str | None:
+    parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
-        connection = connect((spec.host, port), _CONNECT_TIMEOUT_S)
+        connection = connect((parts.hostname or "", port), _CONNECT_TIMEOUT_S)
     except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise EndpointError(
-            f"Nothing can be reached at {spec.endpoint!r} (port {port}): {reason}. Check "
-            "--base-url, and that the server runs."
-        ) from error
+        return f"(port {port}: {error.strerror or type(error).__name__})"
     if isinstance(connection, socket.socket):
         connection.close()
+    return None

@@ -1,35 +1,24 @@
 """From the options of a run to checked settings, before anything slow starts."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, assert_never
+from typing import Any, Literal
 
+from memorypipe.cli.endpoint_choice import endpoint_options, find_endpoints
 from memorypipe.cli.exit_codes import Threshold
-from memorypipe.cli.keys import NO_KEY, KeySource, choose_key
-from memorypipe.cli.model_choice import (
-    EndpointModel,
-    LocalModel,
-    ModelChoice,
-    OfflineModel,
-    RunLimits,
-    choose_model,
-)
+from memorypipe.cli.model_choice import ModelChoice, OfflineModel, choose_model
 from memorypipe.cli.options import RunOptions
-from memorypipe.cli.values import parse_names, parse_params, parse_scope_columns
+from memorypipe.cli.stage_specs import stage_specs
+from memorypipe.cli.values import parse_names, parse_scope_columns
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.llm.spec import CALL_PARAMS, ModelSpec
+from memorypipe.llm.batch_settings import BatchSettings, check_batches
+from memorypipe.llm.control import Bounds
+from memorypipe.llm.spec import ModelSpec
 from memorypipe.rank import Lookup
 
 __all__ = ["Prepared", "prepare"]
-
-# What the local server answers at the same time; more would wait there and run into time-outs.
-_LOCAL_CONCURRENCY = 2
-
-# Of the local server: its port differs from run to run, the answers do not.
-_LOCAL_ENDPOINT = "local"
-
-_LOCAL_PLACEHOLDER = "http://127.0.0.1/v1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +27,8 @@ class Prepared:
 
     Attributes:
         choice: The chosen model.
-        spec: How it is called, by one worker; of a local model without its address yet.
+        extract_spec: How it is called to extract; of a local model without its address yet.
+        decide_spec: The same to decide.
         workers: Worker processes.
         extract_hint: Instructions for the extraction, as arguments of the expression.
         decide_hint: The same for the decisions.
@@ -50,7 +40,8 @@ class Prepared:
     """
 
     choice: ModelChoice
-    spec: ModelSpec
+    extract_spec: ModelSpec
+    decide_spec: ModelSpec
     workers: int
     extract_hint: dict[str, Any]
     decide_hint: dict[str, Any]
@@ -60,27 +51,38 @@ class Prepared:
     max_rejected: Threshold
     max_failed: Threshold
 
+    @property
+    def specs(self) -> tuple[ModelSpec, ...]:
+        """The specs of both stages, once where they are the same."""
+        both = (self.extract_spec, self.decide_spec)
+        return both[:1] if both[0] == both[1] else both
+
     def at(self, *, base_url: str, model: str, defaults: Mapping[str, Any]) -> "Prepared":
         """Give the same with the address of the local server, and what suits its model."""
-        params = {**defaults, **self.spec.params}
-        return replace(self, spec=replace(self.spec, base_url=base_url, model=model, params=params))
 
-    def model_arguments(self) -> dict[str, Any]:
-        """Give what both expressions take."""
-        spec = self.spec
-        names = (
-            *("base_url", "model", "api_key", "max_qps", "max_concurrency", "max_retries"),
-            *("max_tokens_per_minute", "endpoint_name"),
+        def there(spec: ModelSpec) -> ModelSpec:
+            params = {**defaults, **spec.params}
+            return replace(spec, base_url=base_url, model=model, params=params)
+
+        return replace(
+            self, extract_spec=there(self.extract_spec), decide_spec=there(self.decide_spec)
         )
-        return {**{name: getattr(spec, name) for name in names}, **spec.params}
 
 
-def prepare(options: RunOptions, *, offline_model: str) -> Prepared:
+def prepare(
+    options: RunOptions,
+    *,
+    offline_model: str,
+    environ: Mapping[str, str] = os.environ,
+    folder: Path = Path(),
+) -> Prepared:
     """Check everything that can be checked without Ray, network and table.
 
     Args:
         options: Of the command line.
         offline_model: The name of the rule-based model.
+        environ: Where endpoints and their file may be named.
+        folder: Where the file of endpoints is looked for.
 
     Raises:
         InvalidArgumentError: For what cannot work.
@@ -90,14 +92,17 @@ def prepare(options: RunOptions, *, offline_model: str) -> Prepared:
         base_url=options.base_url,
         offline=options.offline,
         local_model=options.local_model,
+        endpoint_options=endpoint_options(options),
+        named=lambda: find_endpoints(options, environ, folder),
     )
-    limits = _limits(options, choice)
+    extract_spec, decide_spec = stage_specs(options, choice, offline_model=offline_model)
     extract_hint, decide_hint = _hints(options)
     lookup = options.lookup or ("all" if isinstance(choice, OfflineModel) else "auto")
     return Prepared(
         choice=choice,
-        spec=_spec(options, choice, limits, offline_model),
-        workers=limits.workers,
+        extract_spec=extract_spec,
+        decide_spec=decide_spec,
+        workers=options.workers,
         extract_hint=extract_hint,
         decide_hint=decide_hint,
         fallback_action=options.fallback_action,
@@ -114,74 +119,23 @@ def prepare(options: RunOptions, *, offline_model: str) -> Prepared:
             "window_tokens": options.window_tokens,
             "commit_fallback": options.commit_fallback,
             "journal": options.journal,
+            "batch": _batch(options, extract_spec),
         },
         max_rejected=Threshold.parse("--max-rejected", options.max_rejected),
         max_failed=Threshold.parse("--max-failed", options.max_failed),
     )
 
 
-def _limits(options: RunOptions, choice: ModelChoice) -> RunLimits:
-    concurrency = options.max_concurrency
-    if isinstance(choice, LocalModel):
-        concurrency = concurrency or _LOCAL_CONCURRENCY
-    limits = RunLimits(
-        workers=options.workers,
-        max_qps=options.max_qps,
-        max_concurrency=concurrency,
-        max_tokens_per_minute=options.max_tokens_per_minute,
+def _batch(options: RunOptions, extract_spec: ModelSpec) -> BatchSettings | None:
+    if not options.batch_api:
+        return None
+    bounds = Bounds(
+        max_calls=options.max_calls,
+        max_tokens=options.max_total_tokens,
+        max_cost=options.max_cost,
     )
-    return limits.per_worker()
-
-
-def _spec(
-    options: RunOptions, choice: ModelChoice, limits: RunLimits, offline_model: str
-) -> ModelSpec:
-    params = parse_params(options.param or [])
-    if unknown := sorted(set(params) - CALL_PARAMS):
-        raise InvalidArgumentError(
-            f"--param {unknown[0]}=… is no argument of the chat-completions call; pass a field "
-            f"that only your server knows as extra_body='{{\"{unknown[0]}\": …}}'. "
-            f"Known: {', '.join(sorted(CALL_PARAMS))}."
-        )
-    base_url, model, endpoint_name = _place(choice, offline_model)
-    spec = ModelSpec(
-        base_url=base_url,
-        model=model,
-        endpoint_name=endpoint_name,
-        max_qps=limits.max_qps,
-        max_concurrency=limits.max_concurrency,
-        max_tokens_per_minute=limits.max_tokens_per_minute,
-        max_retries=options.max_retries,
-        params=params,
-    )
-    return replace(spec, api_key=_key(options, choice, spec.host))
-
-
-def _place(choice: ModelChoice, offline_model: str) -> tuple[str, str, str | None]:
-    """Give address, model and endpoint name; those of the local server come when it runs."""
-    match choice:
-        case EndpointModel(model=model, base_url=base_url):
-            return base_url, model, None
-        case OfflineModel(base_url=base_url):
-            return base_url, offline_model, None
-        case LocalModel():
-            return _LOCAL_PLACEHOLDER, _LOCAL_ENDPOINT, _LOCAL_ENDPOINT
-    assert_never(choice)
-
-
-def _key(options: RunOptions, choice: ModelChoice, host: str) -> KeySource:
-    key = choose_key(
-        host,
-        key_env=options.key_env,
-        key_file=options.key_file,
-        key_command=options.key_command,
-    )
-    if key != NO_KEY and not isinstance(choice, EndpointModel):
-        raise InvalidArgumentError(
-            "--key-env, --key-file and --key-command go with --model and --base-url only; "
-            "leave them out."
-        )
-    return key
+    check_batches(extract_spec, bounds)
+    return BatchSettings()
 
 
 def _hints(options: RunOptions) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -6,10 +6,12 @@ here hold none of it.
 
 import math
 import re
+import ssl
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from memorypipe.errors import (
     EndpointError,
@@ -17,6 +19,7 @@ from memorypipe.errors import (
     RejectedRequestError,
     RetryableModelError,
 )
+from memorypipe.llm.rate_headers import pause_wanted_s, read_rate_state
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.types import ChatMessage
 
@@ -30,7 +33,10 @@ _FINAL_FOR_THE_JOB = {
     403: "does not let this key use the model (403). Check api_key and the model's access rules",
     404: "does not know the model or the address (404). Check model, and base_url, which usually "
     "ends in '/v1'",
+    407: "is behind a proxy that asks for a login (407). Check proxy, or the environment's proxy "
+    "variables",
 }
+_PROXY_LOGIN = 407
 _QUOTA_CODES = frozenset(
     {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "quota_exceeded"}
 )
@@ -75,15 +81,30 @@ def status_error(  # noqa: PLR0913  # the response, and what it must not repeat
     schema = status in _SCHEMA_STATUSES and _is_about_schema(details)
     if status in _RETRYABLE or (status >= _SERVER_ERRORS and not schema):
         message = f"{who} failed ({status}){said}."
-        return RetryableModelError(message, f"http_{status}", retry_after_s(headers))
+        wait_s = retry_after_s(headers)
+        if wait_s is None and status == 429:  # noqa: PLR2004  # too many requests
+            wait_s = _reset_s(headers, messages)
+        return RetryableModelError(message, f"http_{status}", wait_s)
     return RejectedRequestError(
         f"{who} rejects the request ({status}){said}.", rejects_schema=schema
     )
 
 
-def connection_error(spec: ModelSpec, error: BaseException) -> RetryableModelError:
-    """Make the error for a request that got no response."""
-    causes = list(_causes(error))
+def connection_error(spec: ModelSpec, error: BaseException) -> ModelError:
+    """Make the error for a request that got no response.
+
+    A certificate that is not trusted, and a proxy that wants a login, are final for the job; the
+    rest may come right by itself.
+    """
+    causes = _causes(error)
+    who = f"Endpoint {spec.endpoint!r} (model {spec.model!r})"
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+        return EndpointError(
+            f"{who} shows a certificate that is not trusted for its host. Check base_url, and "
+            f"name the certificates to trust as ca_file."
+        )
+    if any(getattr(cause, "status", None) == _PROXY_LOGIN for cause in causes):
+        return EndpointError(f"{who} {_FINAL_FOR_THE_JOB[_PROXY_LOGIN]}.", status=_PROXY_LOGIN)
     timed_out = any(isinstance(cause, TimeoutError) for cause in causes)
     what = "did not answer in time" if timed_out else "cannot be reached, or hung up"
     return RetryableModelError(
@@ -114,6 +135,15 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) ->
     return max((until - now).total_seconds(), 0.0)
 
 
+def _reset_s(headers: Mapping[str, str], messages: Sequence[ChatMessage]) -> float | None:
+    """Read from the headers of its limits when an endpoint takes requests again."""
+    rate = read_rate_state(headers)
+    if rate is None:
+        return None
+    prompt_tokens = sum(len(str(message.get("content"))) for message in messages) / 4
+    return pause_wanted_s(rate, prompt_tokens) or None
+
+
 def _number(value: str | None) -> float:
     try:
         return float(value or "nan")
@@ -135,7 +165,8 @@ def _causes(error: BaseException | None) -> list[BaseException]:
     causes = []
     while error is not None:
         causes.append(error)
-        error = error.__cause__
+        # The transport keeps what the socket said in an attribute.
+        error = error.__cause__ or getattr(error, "os_error", None)
     return causes
 
 
@@ -170,6 +201,10 @@ def _own_texts(messages: Sequence[ChatMessage], spec: ModelSpec) -> list[str]:
     texts = [str(message.get("content")) for message in messages]
     if isinstance(spec.api_key, str):
         texts.append(spec.api_key)
+    for url in (*spec.urls, spec.proxy or ""):
+        parts = urlsplit(url)
+        texts += [parts.username or "", parts.password or ""]
+        texts += [value for _, value in parse_qsl(parts.query)]
     for name in ("extra_headers", "extra_query", "extra_body"):
         values = spec.params.get(name)
         if isinstance(values, Mapping):

@@ -1,9 +1,11 @@
 """From a spec to the live model that it describes."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from memorypipe.llm.offline import OfflineModel
-from memorypipe.llm.spec import OFFLINE_URL, ModelSpec
+from memorypipe.llm.replicas import ReplicaModel
+from memorypipe.llm.spec import OFFLINE_URL, ModelSpec, display_url
 from memorypipe.llm.types import Model
 
 __all__ = ["make_model"]
@@ -15,10 +17,27 @@ def make_model(spec: ModelSpec, *, environ: Mapping[str, str]) -> Model:
     Args:
         spec: What to call.
         environ: Where keys named ``"env:NAME"`` are looked up.
+
+    Raises:
+        InvalidArgumentError: For a `timeout` that is none.
+        EndpointError: For a file of certificates that cannot be read.
     """
     if spec.base_url == OFFLINE_URL:
         return OfflineModel()
     # Importing the client library takes a second, which the rules need not spend.
     from memorypipe.llm.client import OpenAIModel  # noqa: PLC0415  # see above
 
-    return OpenAIModel(spec, environ=environ)
+    if not spec.replicas:
+        return OpenAIModel(spec, environ=environ)
+    replicas: dict[str, Model] = {}
+    for url in spec.urls:
+        each = replace(spec, base_url=url, replicas=(), endpoint_name=_name(spec, url, replicas))
+        replicas[each.endpoint] = OpenAIModel(each, environ=environ)
+    return ReplicaModel(replicas)
+
+
+def _name(spec: ModelSpec, url: str, taken: Collection[str]) -> str:
+    """Name a replica in errors and counters: some differ only in what is not shown."""
+    shown = display_url(url)
+    name = shown if spec.endpoint_name is None else f"{spec.endpoint_name} at {shown}"
+    return name if name not in taken else f"{name} ({len(taken) + 1})"

@@ -5,13 +5,26 @@ from typing import Literal
 
 from memorypipe.errors import EndpointError, ModelError, RetryableModelError
 
-__all__ = ["MAX_RETRY_AFTER_S", "STOP_AFTER_S", "EndpointHealth", "is_retryable", "next_wait_s"]
+__all__ = [
+    "MAX_RETRY_AFTER_S",
+    "STOP_AFTER_S",
+    "EndpointHealth",
+    "is_retryable",
+    "next_wait_s",
+    "wait_base_s",
+]
 
 MAX_RETRY_AFTER_S = 300.0
 """The longest wait that an endpoint can ask for; a date far off must not park a worker."""
 
 STOP_AFTER_S = 60.0
 """How long an endpoint that has answered may fail as if for good before the job stops."""
+
+# An endpoint whose last answer is younger is at work: it turns requests away, but not all.
+_ANSWERING_S = 1.0
+
+_BASE_S = 0.5
+_BUSY_BASE_S = 0.1
 
 # 2 ** 30 times any base is above every cap, and no float overflows.
 _MAX_DOUBLINGS = 30
@@ -27,7 +40,7 @@ def next_wait_s(
     attempt: int,
     *,
     rng: random.Random,
-    base_s: float = 0.5,
+    base_s: float = _BASE_S,
     cap_s: float = 30.0,
 ) -> float:
     """Say how long to wait before the next attempt.
@@ -37,7 +50,7 @@ def next_wait_s(
             `MAX_RETRY_AFTER_S`.
         attempt: The number of the attempt that failed, from 1.
         rng: The dice of the jitter.
-        base_s: Upper end of the first wait; it doubles with every attempt.
+        base_s: Upper end of the first wait, as from `wait_base_s`; it doubles with every attempt.
         cap_s: Upper end of any wait that the endpoint did not ask for.
 
     Returns:
@@ -55,6 +68,23 @@ def next_wait_s(
     return rng.uniform(0.0, min(cap_s, base_s * 2**doublings))
 
 
+def wait_base_s(error: BaseException, *, answering: bool) -> float:
+    """Say how long the first wait after an error may be, where the endpoint asked for none.
+
+    Args:
+        error: What the last attempt failed with.
+        answering: Whether the endpoint answers other requests meanwhile, as from
+            `EndpointHealth.answers`. One that does, and turns this one away with 429, takes it a
+            moment later: long waits would leave it idle.
+
+    Example:
+        >>> wait_base_s(RetryableModelError("busy", "http_429"), answering=True)
+        0.1
+    """
+    is_turned_away = isinstance(error, RetryableModelError) and error.kind == "http_429"
+    return _BUSY_BASE_S if is_turned_away and answering else _BASE_S
+
+
 class EndpointHealth:
     """Decides whether an `EndpointError` stops the job.
 
@@ -62,6 +92,9 @@ class EndpointHealth:
     it has, one restarting replica must not stop a run: the job goes on until the endpoint has
     failed for `stop_after_s` without a success in between. The caller waits between attempts
     (`next_wait_s`) and reads the key again.
+
+    An endpoint counts as one, whatever replicas it has. "Has answered" means: has answered this
+    object, which is as old as its worker. Another stage, and another process, begin anew.
 
     Args:
         stop_after_s: Counted from the first failure after the last success, so that a time
@@ -77,6 +110,10 @@ class EndpointHealth:
         """Take note of a reply that came at `now` (monotonic seconds)."""
         self._last_success_s = now
         self._failing_since_s = None
+
+    def answers(self, now: float) -> bool:
+        """Tell whether a reply came within the last second before `now` (monotonic seconds)."""
+        return self._last_success_s is not None and now - self._last_success_s < _ANSWERING_S
 
     def failure(self, error: ModelError, now: float) -> Literal["stop", "retry"]:
         """Take note of a failure, and say what to do.

@@ -1,15 +1,15 @@
 """What travels to a worker: a picklable description of a model and how it may be called."""
 
-import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 import orjson
 
-from memorypipe.errors import EndpointError, InvalidArgumentError
+from memorypipe.errors import InvalidArgumentError
 from memorypipe.ids import digest
+from memorypipe.llm.keys import NO_KEY, KeySource, display_key, key_identity
 
 __all__ = [
     "CALL_PARAMS",
@@ -19,7 +19,6 @@ __all__ = [
     "Prices",
     "RateScope",
     "display_url",
-    "resolve_key",
 ]
 
 OFFLINE_URL = "offline:"
@@ -28,8 +27,6 @@ OFFLINE_URL = "offline:"
 DEFAULT_MAX_CONCURRENCY = 64
 
 RateScope = Literal["worker", "cluster"]
-
-_ENV_PREFIX = "env:"
 
 # What the chat-completions call of the client library takes, without `model`, `messages` and the
 # streaming ones. Listed here because importing that library takes a second that a driver saves.
@@ -84,6 +81,9 @@ class Prices:
         per_million_in: For a million prompt tokens.
         per_million_out: For a million completion tokens.
 
+    Raises:
+        InvalidArgumentError: For a price that is no number from 0.
+
     Example:
         >>> Prices(per_million_in=0.15, per_million_out=0.6).cost(1_000_000, 500_000)
         0.45
@@ -91,6 +91,14 @@ class Prices:
 
     per_million_in: float
     per_million_out: float
+
+    def __post_init__(self) -> None:
+        for name, price in (("in", self.per_million_in), ("out", self.per_million_out)):
+            number = isinstance(price, int | float) and not isinstance(price, bool)
+            if not number or not 0 <= price < float("inf"):
+                raise InvalidArgumentError(
+                    f"price_{name} must be a number from 0, per million tokens, got {price!r}."
+                )
 
     def cost(self, prompt_tokens: float, completion_tokens: float) -> float:
         """Give what so many tokens cost."""
@@ -113,15 +121,19 @@ class ModelSpec:
         max_concurrency: Requests in flight at one time; None means 64.
         max_retries: Further attempts per request, one budget for all causes.
         max_tokens_per_minute: Prompt and completion tokens per minute; None for no limit.
-        params: Further arguments of the chat-completions call, passed unchanged.
-        journal: Folder of the reply journal; None for no journal.
+        params: Further arguments of the chat-completions call, passed unchanged. A `timeout` in
+            seconds bounds the whole call, from connecting to the last byte.
+        journal: Address of the reply journal, as `open_journal` takes it; None for no journal.
         endpoint_name: Stands for the endpoint in journal keys; None takes `base_url`.
         repeat_key: Part of the journal key, to sample the same request again.
         rate_scope: Whose calls the limits count: those of one worker, or of all workers.
         journal_only: True answers from the journal or not at all.
-        replicas: Further addresses of the same endpoint.
-        ca_file: PEM file of the certificates to trust; None for those of the system.
-        proxy: Address of a proxy; None takes what the environment says.
+        replicas: Further addresses of the same endpoint; all of them get its key.
+        ca_file: PEM file of the certificates to trust, instead of those of the system; it is read
+            on the worker.
+        proxy: Address of an HTTP proxy, perhaps with user and password, for all requests; None
+            takes what the environment says (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and
+            `NO_PROXY`).
         prices: What tokens cost; None where nobody knows.
         run: Names the run whose coordinator the worker asks; None where there is none.
         limit_group: Names the limits that are shared in a run; None takes those of this spec.
@@ -137,7 +149,7 @@ class ModelSpec:
 
     base_url: str
     model: str
-    api_key: str | Callable[[], str] = field(default="NOT_SET", repr=False)
+    api_key: KeySource = field(default=NO_KEY, repr=False)
     max_qps: float | None = None
     max_concurrency: int | None = None
     max_retries: int = 0
@@ -156,14 +168,19 @@ class ModelSpec:
     limit_group: str | None = None
 
     def __post_init__(self) -> None:
-        _check_url(self.base_url)
-        for name in ("model", "endpoint_name", "repeat_key", "journal"):
+        _check_url("base_url", self.base_url)
+        _check_replicas(self.base_url, self.replicas)
+        for name in ("model", "endpoint_name", "repeat_key", "journal", "ca_file"):
             _check_text(name, getattr(self, name), optional=name != "model")
+        if self.proxy is not None:
+            _check_url("proxy", self.proxy)
         if not isinstance(self.api_key, str) and not callable(self.api_key):
             raise InvalidArgumentError(
                 f"api_key must be a string, 'env:NAME' or a callable that gives a string, "
                 f"got {type(self.api_key).__name__}."
             )
+        if self.journal_only and self.journal is None:
+            raise InvalidArgumentError("journal_only=True needs journal=…, whose replies to take.")
         _check_limits(self)
         _check_params(self.params)
 
@@ -171,6 +188,11 @@ class ModelSpec:
     def endpoint(self) -> str:
         """The endpoint's name in journal keys, errors and reports; never with a secret."""
         return self.endpoint_name or display_url(self.base_url)
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The addresses of the endpoint: `base_url`, then the replicas."""
+        return (self.base_url, *self.replicas)
 
     @property
     def host(self) -> str:
@@ -184,10 +206,9 @@ class ModelSpec:
 
     def key(self) -> str:
         """Name the worker object that serves this spec: equal specs share one (32 hex digits)."""
-        api_key = self.api_key if isinstance(self.api_key, str) else _callable_name(self.api_key)
         params = {**self.params, "timeout": repr(self.params.get("timeout"))}
         return digest(
-            *(self.base_url, self.model, type(self.api_key).__name__, api_key),
+            *(self.base_url, self.model, *key_identity(self.api_key)),
             *(self.max_qps, self.max_concurrency, self.max_retries, self.max_tokens_per_minute),
             *(params, self.journal, self.endpoint_name, self.repeat_key, self.rate_scope),
             *(self.journal_only, self.replicas, self.ca_file, self.proxy, repr(self.prices)),
@@ -196,7 +217,9 @@ class ModelSpec:
 
     def __repr__(self) -> str:
         shown = [f"endpoint={self.endpoint!r}", f"model={self.model!r}"]
-        shown.append(f"api_key={_display_key(self.api_key)}")
+        shown.append(f"api_key={display_key(self.api_key)}")
+        if self.replicas:
+            shown.append(f"replicas={len(self.replicas)}")
         for name in ("max_qps", "max_concurrency", "max_tokens_per_minute", "journal"):
             value = getattr(self, name)
             if value is not None:
@@ -221,72 +244,8 @@ def display_url(url: str) -> str:
     return urlunsplit((parts.scheme, host, parts.path, "", "")).rstrip("/")
 
 
-def resolve_key(api_key: str | Callable[[], str], environ: Mapping[str, str]) -> str:
-    """Get the key itself, on the worker.
-
-    Args:
-        api_key: As in `ModelSpec`.
-        environ: Where ``"env:NAME"`` looks.
-
-    Raises:
-        EndpointError: For a variable that is not set, or a callable that fails or gives no key.
-
-    Example:
-        >>> resolve_key("env:MY_KEY", {"MY_KEY": "sk-1"})
-        'sk-1'
-    """
-    if not isinstance(api_key, str):
-        return _call(api_key)
-    if not api_key.startswith(_ENV_PREFIX):
-        return api_key
-    name = api_key.removeprefix(_ENV_PREFIX)
-    key = environ.get(name, "").strip()
-    if not key:
-        raise EndpointError(
-            f"api_key is {api_key!r}, but the environment variable {name!r} is not set on the "
-            f"worker. Set it there, or pass the variables to all workers "
-            f"(for Ray: runtime_env={{'env_vars': …}})."
-        )
-    return key
-
-
-def _call(source: Callable[[], str]) -> str:
-    try:
-        key = source()
-    except Exception as error:  # noqa: BLE001  # the boundary to the caller's code
-        # The message may hold the key: the class must do.
-        raise EndpointError(f"The api_key callable raised {type(error).__name__}.") from None
-    if not isinstance(key, str) or not key.strip():
-        raise EndpointError(
-            f"The api_key callable must give a non-blank string, got {type(key).__name__}."
-        )
-    return key.strip()
-
-
-def _display_key(api_key: str | Callable[[], str]) -> str:
-    if not isinstance(api_key, str):
-        return "<callable>"
-    return repr(api_key) if api_key.startswith(_ENV_PREFIX) or api_key == "NOT_SET" else "***"
-
-
-def _callable_name(source: Callable[[], str]) -> str:
-    try:
-        return digest(pickle.dumps(source).hex()).hex()
-    except (pickle.PicklingError, AttributeError, TypeError):
-        # A lambda or a closure: its code and what it closes over, as far as they can be shown.
-        # Two that look alike but for object addresses get a worker each, which is safe.
-        code = getattr(source, "__code__", None)
-        cells = [repr(cell.cell_contents) for cell in getattr(source, "__closure__", None) or ()]
-        shown = [repr(getattr(code, "co_code", source)), repr(getattr(code, "co_consts", None))]
-        shown += [
-            repr(getattr(code, "co_names", None)),
-            repr(getattr(source, "__defaults__", None)),
-        ]
-        return digest(shown, cells).hex()
-
-
-def _check_url(url: object) -> None:
-    if url == OFFLINE_URL:
+def _check_url(name: str, url: object) -> None:
+    if url == OFFLINE_URL and name == "base_url":
         return
     try:
         parts = urlsplit(url) if isinstance(url, str) else None
@@ -295,9 +254,21 @@ def _check_url(url: object) -> None:
         works = False
     if not works:
         shown = display_url(url) if isinstance(url, str) and "@" in url else url
+        offline = f", or be {OFFLINE_URL!r} (the rule-based model)" if name == "base_url" else ""
         raise InvalidArgumentError(
-            f"base_url must start with http:// or https:// and name a host, or be "
-            f"{OFFLINE_URL!r} (the rule-based model), got {shown!r}."
+            f"{name} must start with http:// or https:// and name a host{offline}, got {shown!r}."
+        )
+
+
+def _check_replicas(base_url: str, replicas: tuple[str, ...]) -> None:
+    for url in replicas:
+        _check_url("replicas", url)
+    if replicas and base_url == OFFLINE_URL:
+        raise InvalidArgumentError(f"{OFFLINE_URL!r} (the rule-based model) takes no replicas.")
+    urls = [url.rstrip("/") for url in (base_url, *replicas)]
+    if twice := sorted({url for url in urls if urls.count(url) > 1}):
+        raise InvalidArgumentError(
+            f"Each address of an endpoint stands once, {display_url(twice[0])!r} is there twice."
         )
 
 
@@ -349,6 +320,18 @@ def _check_params(params: Mapping[str, Any]) -> None:
             f"only your server knows as extra_body={{{min(unknown)!r}: …}}. "
             f"Known: {sorted(CALL_PARAMS)}."
         )
+    for name in sorted({"extra_headers", "extra_query", "extra_body"} & set(params)):
+        if not isinstance(params[name], Mapping | None):
+            raise InvalidArgumentError(
+                f"{name} must be a mapping, got {type(params[name]).__name__}."
+            )
+    headers = params.get("extra_headers") or {}
+    if wrong := sorted(repr(name) for name in headers if not isinstance(headers[name], str)):
+        # The value is not shown: it may be a secret.
+        raise InvalidArgumentError(f"extra_headers must hold strings; {wrong[0]} is none.")
+    timeout = params.get("timeout")
+    if isinstance(timeout, int | float) and not timeout > 0:
+        raise InvalidArgumentError(f"timeout must be above 0 seconds, got {timeout!r}.")
     for name in sorted(set(params) - {"timeout"}):
         try:
             orjson.dumps(params[name], option=orjson.OPT_NON_STR_KEYS)

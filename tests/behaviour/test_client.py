@@ -318,7 +318,7 @@ def test_as_many_requests_as_allowed_are_really_in_flight(server: Endpoint) -> N
         model, limits = OpenAIModel(spec, environ={}), Limits(None, spec.concurrency)
 
         async def one() -> None:
-            async with limits:
+            async with limits.attempt(0.0):
                 await model.complete(_request("x"))
 
         await asyncio.gather(*(one() for _ in range(300)))
@@ -333,7 +333,7 @@ def test_the_server_sees_no_more_than_max_qps_and_one_in_a_second(server: Endpoi
         model, limits = OpenAIModel(_spec(server), environ={}), Limits(20, 64)
 
         async def one() -> None:
-            async with limits:
+            async with limits.attempt(0.0):
                 await model.complete(_request("x"))
 
         await asyncio.gather(*(one() for _ in range(50)))

@@ -1,84 +1,35 @@
-"""A key comes from where the user says, goes to no other host, and stands in no pickle."""
-
-import pickle
-import sys
-from pathlib import Path
+"""The options that name a key choose it, and errors call them by their names."""
 
 import pytest
 
-from memorypipe.cli.keys import NO_KEY, KeyCommand, KeyFile, choose_key
-from memorypipe.errors import EndpointError, InvalidArgumentError
-from memorypipe.llm.spec import ModelSpec, resolve_key
+from memorypipe.cli.keys import key_of, names_key
+from memorypipe.cli.options import RunOptions
+from memorypipe.errors import InvalidArgumentError
+from memorypipe.llm.keys import NO_KEY, KeyCommand
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "openai.com", "api.openai.com.evil.example", ""])
-def test_the_default_key_goes_to_no_other_host(host: str) -> None:
-    assert choose_key(host) == NO_KEY
+def _options(**given: str) -> RunOptions:
+    return RunOptions(logs=["log"], **given)  # type: ignore[arg-type]  # the key options are texts
 
 
-@pytest.mark.parametrize("host", ["api.openai.com", "API.OpenAI.com"])
-def test_the_default_key_goes_to_its_own_host(host: str) -> None:
-    assert choose_key(host) == "env:OPENAI_API_KEY"
+def test_an_option_names_the_key() -> None:
+    assert key_of(_options(key_env="MY_KEY"), ["h"]) == "env:MY_KEY"
+    assert key_of(_options(key_command="pass show k"), ["h"]) == KeyCommand(("pass", "show", "k"))
+    assert key_of(_options(), ["h"]) == NO_KEY
+    assert names_key(_options(key_file="k"))
+    assert not names_key(_options())
 
 
-def test_a_named_variable_is_read_on_the_worker() -> None:
-    assert choose_key("host", key_env="MY_KEY") == "env:MY_KEY"
-
-
-def test_a_key_in_the_place_of_a_variable_is_not_repeated() -> None:
-    with pytest.raises(InvalidArgumentError, match="name of an environment variable") as caught:
-        choose_key("host", key_env="sk-very-secret")
-    assert "secret" not in str(caught.value)
-
-
-def test_a_key_comes_one_way_only() -> None:
-    with pytest.raises(InvalidArgumentError, match="--key-env and --key-file"):
-        choose_key("host", key_env="A", key_file="b")
-
-
-def test_a_key_file_is_read_anew_at_each_call(tmp_path: Path) -> None:
-    path = tmp_path / "key"
-    path.write_text("first\n")
-    key = choose_key("host", key_file=str(path))
-    assert isinstance(key, KeyFile)
-    assert key() == "first"
-    path.write_text(" second ")
-    assert key() == "second"
-
-
-def test_a_relative_key_file_is_found_from_any_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    key = choose_key("host", key_file="key")
-    assert key == KeyFile(str(tmp_path / "key"))
-
-
-def test_a_command_prints_the_key() -> None:
-    key = choose_key("host", key_command=f"'{sys.executable}' -c 'print(\"sk-1\")'")
-    assert isinstance(key, KeyCommand)
-    assert key() == "sk-1"
-
-
-@pytest.mark.parametrize("command", ["", "  ", "echo 'open"])
-def test_a_command_that_cannot_be_read_is_an_error(command: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="--key-command"):
-        choose_key("host", key_command=command)
-
-
-def test_a_command_that_fails_is_an_endpoint_error_on_the_worker() -> None:
-    key = KeyCommand((sys.executable, "-c", "import sys; print('sk-1'); sys.exit(3)"))
-    with pytest.raises(EndpointError, match="CalledProcessError") as caught:
-        resolve_key(key, {})
-    assert "sk-1" not in str(caught.value)
-
-
-def test_neither_pickle_nor_description_of_a_spec_holds_the_key(tmp_path: Path) -> None:
-    path = tmp_path / "file-with-it"
-    path.write_text("sk-very-secret")
-    spec = ModelSpec(base_url="http://h/v1", model="m", api_key=KeyFile(str(path)))
-    assert resolve_key(spec.api_key, {}) == "sk-very-secret"
-    again = pickle.dumps(spec)
-    assert b"secret" not in again
-    assert "secret" not in repr(spec)
-    assert pickle.loads(again).key() == spec.key()  # noqa: S301  # our own pickle
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"key_env": "A", "key_file": "b"}, "got --key-env and --key-file"),
+        ({"key_env": "sk-secret"}, "--key-env takes the name"),
+        ({"key_command": " "}, "--key-command must not be blank"),
+        ({"key_command": "echo 'open"}, "--key-command cannot be read"),
+    ],
+)
+def test_an_option_that_cannot_work_is_named(given: dict[str, str], told: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=told) as raised:
+        key_of(_options(**given), ["h"])
+    assert "secret" not in str(raised.value)

@@ -1,4 +1,4 @@
-"""Exactly one model answers a run, and its workers share the limits of the run."""
+"""Exactly one model answers each stage of a run."""
 
 from typing import Any
 
@@ -7,13 +7,17 @@ import pytest
 from memorypipe.cli.model_choice import (
     EndpointModel,
     LocalModel,
+    NamedEndpoints,
     OfflineModel,
-    RunLimits,
     choose_model,
 )
 from memorypipe.errors import InvalidArgumentError
+from memorypipe.llm.endpoints import Endpoint
 
-_NOTHING = {"model": None, "base_url": None, "offline": False, "local_model": None}
+_FAST = Endpoint(name="fast", urls=("http://h/v1",), model="m", api_key="NOT_SET")
+_NAMED = NamedEndpoints(extract=_FAST, decide=_FAST)
+
+_NOTHING: dict[str, Any] = {"model": None, "base_url": None, "offline": False, "local_model": None}
 
 
 @pytest.mark.parametrize(
@@ -37,30 +41,39 @@ def test_each_way_chooses_its_model(given: dict[str, Any], wanted: Any) -> None:
         ({"offline": True, "local_model": ""}, "got --offline and --local-model"),
         ({"model": "m"}, "needs --base-url too"),
         ({"base_url": "u"}, "needs --model too"),
+        ({"base_url": "u", "model": "m", "endpoint_options": ["--endpoint"]}, "and --endpoint"),
+        ({"offline": True, "endpoint_options": ["--endpoint"]}, "--endpoint and --offline"),
     ],
 )
-def test_no_way_or_two_ways_is_an_error_that_shows_the_three(
-    given: dict[str, Any], told: str
-) -> None:
+def test_no_way_or_two_ways_is_an_error_that_shows_them(given: dict[str, Any], told: str) -> None:
     with pytest.raises(InvalidArgumentError, match=told) as caught:
         choose_model(**{**_NOTHING, **given})
-    for way in ("--model NAME --base-url URL", "--offline", "--local-model [FILE.gguf]"):
+    for way in (
+        "--model NAME --base-url URL",
+        "--endpoint NAME",
+        "--offline",
+        "--local-model [FILE.gguf]",
+    ):
         assert way in str(caught.value)
 
 
-def test_limits_are_shared_out_among_the_workers() -> None:
-    limits = RunLimits(workers=4, max_qps=10.0, max_concurrency=64, max_tokens_per_minute=1001)
-    assert limits.per_worker() == RunLimits(
-        workers=4, max_qps=2.5, max_concurrency=16, max_tokens_per_minute=250
-    )
+def _unread() -> NamedEndpoints | None:
+    raise AssertionError("The file of endpoints was read although an option chose another way.")
 
 
-def test_no_limit_stays_no_limit() -> None:
-    assert RunLimits(workers=3).per_worker() == RunLimits(workers=3)
+@pytest.mark.parametrize(
+    "given", [{"model": "m", "base_url": "u"}, {"offline": True}, {"local_model": ""}]
+)
+def test_an_option_goes_before_a_file_which_is_not_even_read(given: dict[str, Any]) -> None:
+    assert not isinstance(choose_model(**{**_NOTHING, **given}, named=_unread), NamedEndpoints)
 
 
-@pytest.mark.parametrize("limit", ["max_concurrency", "max_tokens_per_minute"])
-def test_there_are_no_more_workers_than_a_limit_can_be_shared_out_to(limit: str) -> None:
-    shared = RunLimits(**{"workers": 8, limit: 3}).per_worker()
-    assert shared.workers == 3
-    assert getattr(shared, limit) == 1
+def test_endpoints_that_are_named_answer_where_no_option_says_otherwise() -> None:
+    assert choose_model(**_NOTHING, named=lambda: _NAMED) == _NAMED
+
+
+def test_a_model_alone_is_another_model_at_the_named_endpoint() -> None:
+    choice = choose_model(**{**_NOTHING, "model": "m2"}, named=lambda: _NAMED)
+    assert isinstance(choice, NamedEndpoints)
+    assert (choice.extract.model, choice.decide.model) == ("m2", "m2")
+    assert choice.extract.urls == _FAST.urls

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from memorypipe.cli.keys import KeyCommand, KeyFile
 from memorypipe.cli.preflight import check_endpoint, check_key, check_log, is_proxied
 from memorypipe.errors import EndpointError, InvalidArgumentError
+from memorypipe.llm.keys import KeyCommand, KeyFile
 from memorypipe.llm.spec import OFFLINE_URL, ModelSpec
 
 
@@ -66,6 +66,33 @@ def test_an_endpoint_that_nobody_listens_at_is_an_error_without_its_password() -
     with pytest.raises(EndpointError, match="Connection refused") as caught:
         check_endpoint(_spec(base_url="http://me:pw@host:8000/v1"), connect=refuse)
     assert "pw" not in str(caught.value)
+
+
+def test_one_replica_that_listens_is_enough_and_none_is_an_error_that_names_them() -> None:
+    spec = _spec(replicas=("https://other:1/v1", "https://third/v1"))
+    tried: list[str] = []
+
+    def connect(where: tuple[str, int], _timeout_s: float) -> None:
+        tried.append(where[0])
+        if where[0] != "other":
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    check_endpoint(spec, connect=connect)
+    assert tried == ["host", "other"]
+    with pytest.raises(EndpointError, match=r"'https://host/v1' .* or 'https://third/v1'"):
+        check_endpoint(_spec(replicas=("https://third/v1",)), connect=connect)
+
+
+def test_of_an_endpoint_behind_a_proxy_the_proxy_is_tried() -> None:
+    tried = []
+    spec = _spec(proxy="http://me:pw@proxy:3128")
+    check_endpoint(spec, connect=lambda where, _timeout_s: tried.append(where))
+    assert tried == [("proxy", 3128)]
+
+
+def test_a_file_of_certificates_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(EndpointError, match=r"ca_file .* is no file"):
+        check_key(_spec(ca_file=str(tmp_path / "none.pem")), {})
 
 
 def test_the_rules_are_nowhere() -> None:

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from memorypipe.cli.keys import KeyFile
 from memorypipe.cli.options import RunOptions
 from memorypipe.cli.prepare import Prepared, prepare
 from memorypipe.errors import InvalidArgumentError
+from memorypipe.llm.batch_settings import BatchSettings
+from memorypipe.llm.keys import KeyFile
 from memorypipe.llm.spec import OFFLINE_URL
 from memorypipe.rank import Lookup
 
@@ -16,16 +17,16 @@ from memorypipe.rank import Lookup
 def _prepare(**options: Any) -> Prepared:
     if not {"model", "local_model"} & options.keys():
         options.setdefault("offline", True)
-    return prepare(RunOptions(logs=["log"], **options), offline_model="rules")
+    return prepare(RunOptions(logs=["log"], **options), offline_model="rules", environ={})
 
 
 def test_the_rules_need_no_address_and_see_all_memories() -> None:
     prepared = _prepare()
-    assert (prepared.spec.base_url, prepared.spec.model) == (OFFLINE_URL, "rules")
+    assert (prepared.extract_spec.base_url, prepared.extract_spec.model) == (OFFLINE_URL, "rules")
     assert prepared.settings["lookup"] == Lookup(strategy="all", max_memories=None)
 
 
-def test_an_endpoint_is_called_within_the_share_of_one_worker() -> None:
+def test_an_endpoint_is_called_as_the_options_say() -> None:
     prepared = _prepare(
         model="m",
         base_url="https://host/v1",
@@ -35,24 +36,24 @@ def test_an_endpoint_is_called_within_the_share_of_one_worker() -> None:
         max_retries=1,
         param=["temperature=0"],
     )
-    arguments = prepared.model_arguments()
     assert prepared.workers == 2
-    assert (arguments["max_qps"], arguments["max_concurrency"]) == (1.5, 5)
-    assert (arguments["max_retries"], arguments["temperature"]) == (1, 0)
+    (spec,) = prepared.specs
+    assert (spec.max_qps, spec.max_concurrency) == (3.0, 10)
+    assert (spec.max_retries, spec.params) == (1, {"temperature": 0})
     assert prepared.settings["lookup"] == Lookup()
 
 
 def test_requests_are_tried_again_five_times_unless_told_otherwise() -> None:
-    assert _prepare().spec.max_retries == 5
+    assert _prepare().extract_spec.max_retries == 5
 
 
 def test_a_local_model_keeps_its_name_in_the_journal_whatever_its_port() -> None:
     prepared = _prepare(local_model="").at(
         base_url="http://127.0.0.1:4711/v1", model="small", defaults={"seed": 7}
     )
-    assert prepared.spec.base_url == "http://127.0.0.1:4711/v1"
-    assert (prepared.spec.endpoint, prepared.spec.model) == ("local", "small")
-    assert prepared.spec.max_concurrency == 2
+    assert prepared.extract_spec.base_url == "http://127.0.0.1:4711/v1"
+    assert (prepared.extract_spec.endpoint, prepared.extract_spec.model) == ("local", "small")
+    assert prepared.extract_spec.max_concurrency == 2
 
 
 @pytest.mark.parametrize("name", ["hint", "model", "journal", "foo"])
@@ -68,7 +69,7 @@ def test_a_key_option_without_an_endpoint_is_an_error() -> None:
 
 def test_a_key_option_reaches_the_spec(tmp_path: Path) -> None:
     prepared = _prepare(model="m", base_url="http://h/v1", key_file=str(tmp_path / "key"))
-    assert prepared.model_arguments()["api_key"] == KeyFile(str(tmp_path / "key"))
+    assert prepared.decide_spec.api_key == KeyFile(str(tmp_path / "key"))
 
 
 def test_a_hint_is_appended_for_both_stages(tmp_path: Path) -> None:
@@ -109,3 +110,13 @@ def test_the_log_is_read_as_the_options_say() -> None:
         "keep": ("a", "b"),
         "limit": 3,
     }
+
+
+def test_batches_are_for_an_endpoint_and_go_with_no_bound() -> None:
+    assert _prepare().settings["batch"] is None
+    endpoint = {"model": "m", "base_url": "https://host/v1", "batch_api": True}
+    assert _prepare(**endpoint).settings["batch"] == BatchSettings()
+    with pytest.raises(InvalidArgumentError, match="--base-url"):
+        _prepare(batch_api=True)
+    with pytest.raises(InvalidArgumentError, match="--max-calls"):
+        _prepare(**endpoint, max_calls=3)

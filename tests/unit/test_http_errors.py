@@ -1,4 +1,5 @@
 import pickle
+import ssl
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -39,7 +40,7 @@ def test_what_may_pass_is_retryable_and_named(status: int) -> None:
     assert (error.kind, error.retry_after_s) == (f"http_{status}", 3.0)
 
 
-@pytest.mark.parametrize("status", [401, 402, 403, 404])
+@pytest.mark.parametrize("status", [401, 402, 403, 404, 407])
 def test_wrong_key_model_or_address_is_final_for_the_job(status: int) -> None:
     error = _error(status, _body("Incorrect API key"))
     assert isinstance(error, EndpointError)
@@ -116,8 +117,10 @@ def test_a_timeout_is_told_from_a_connection_that_failed() -> None:
     timeout, refused = RuntimeError(), RuntimeError()
     timeout.__cause__ = TimeoutError()
     refused.__cause__ = ConnectionRefusedError()
-    assert connection_error(SPEC, timeout).kind == "timeout"
-    assert connection_error(SPEC, refused).kind == "connection"
+    late, gone = connection_error(SPEC, timeout), connection_error(SPEC, refused)
+    assert isinstance(late, RetryableModelError)
+    assert isinstance(gone, RetryableModelError)
+    assert (late.kind, gone.kind) == ("timeout", "connection")
     assert SECRET not in str(connection_error(SPEC, refused))
 
 
@@ -162,3 +165,67 @@ def test_a_key_that_was_resolved_on_the_worker_is_not_quoted_either(status: int)
         body = _body(said, code=said)
         shown = str(status_error(spec, status, {}, body, [], key="sk-resolved-0815"))
         assert secret not in shown
+
+
+class _WithSocketError(OSError):
+    """As the transport raises: the cause is an attribute."""
+
+    def __init__(self, os_error: OSError) -> None:
+        super().__init__("failed")
+        self.os_error = os_error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ssl.SSLCertVerificationError(1, f"self-signed certificate of {SECRET}"),
+        _WithSocketError(ssl.SSLCertVerificationError(1, "self-signed certificate")),
+    ],
+)
+def test_a_certificate_that_is_not_trusted_is_final_for_the_job(error: OSError) -> None:
+    made = connection_error(SPEC, error)
+    assert isinstance(made, EndpointError)
+    assert "ca_file" in str(made)
+    assert SECRET not in str(made)
+
+
+def test_a_proxy_that_refuses_the_tunnel_for_want_of_a_login_is_final_for_the_job() -> None:
+    refusal = OSError("no")
+    refusal.status = 407  # type: ignore[attr-defined]  # as the transport's error has it
+    made = connection_error(SPEC, refusal)
+    assert isinstance(made, EndpointError)
+    assert made.status == 407
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"base_url": "https://me:hidden-password@host/v1"},
+        {"base_url": "https://host/v1?token=hidden-password"},
+        {"replicas": ("https://host/v2?token=hidden-password",)},
+        {"proxy": "http://me:hidden-password@proxy:3128"},
+        {"params": {"extra_query": {"token": "hidden-password"}}},
+    ],
+)
+def test_what_stands_in_addresses_is_not_repeated(changes: dict[str, Any]) -> None:
+    spec = replace(SPEC, **changes)
+    error = status_error(spec, 500, {}, _body("denied: hidden-password"), [])
+    assert "hidden-password" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "wait_s"),
+    [
+        (429, {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}, 360.0),
+        (429, {"x-ratelimit-remaining-requests": "7", "x-ratelimit-reset-requests": "6m0s"}, None),
+        (503, {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}, None),
+        (429, {"retry-after": "2", "ratelimit-remaining": "0", "ratelimit-reset": "9"}, 2.0),
+        (429, {"ratelimit-remaining": "0", "ratelimit-reset": "9"}, 9.0),
+    ],
+)
+def test_a_429_without_retry_after_waits_for_the_reset_of_the_limit_that_is_used_up(
+    status: int, headers: dict[str, str], wait_s: float | None
+) -> None:
+    error = status_error(SPEC, status, headers, {}, [{"role": "user", "content": "hi"}])
+    assert isinstance(error, RetryableModelError)
+    assert error.retry_after_s == wait_s

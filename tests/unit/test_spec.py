@@ -7,8 +7,8 @@ from typing import Any
 import openai
 import pytest
 
-from memorypipe.errors import EndpointError, InvalidArgumentError
-from memorypipe.llm.spec import CALL_PARAMS, OFFLINE_URL, ModelSpec, display_url, resolve_key
+from memorypipe.errors import InvalidArgumentError
+from memorypipe.llm.spec import CALL_PARAMS, OFFLINE_URL, ModelSpec, Prices, display_url
 
 SECRET = "sk-secret-4711"
 
@@ -56,6 +56,12 @@ def test_http_addresses_and_offline_are_taken(url: str) -> None:
         ("journal", " "),
         ("rate_scope", "galaxy"),
         ("api_key", None),
+        ("replicas", ("h/v1",)),
+        ("replicas", (OFFLINE_URL,)),
+        ("ca_file", ""),
+        ("proxy", "socks5://p"),
+        ("proxy", OFFLINE_URL),
+        ("journal_only", True),
     ],
 )
 def test_a_value_that_cannot_work_is_named_at_construction(name: str, value: object) -> None:
@@ -112,6 +118,14 @@ def test_a_spec_survives_pickling_with_the_same_key() -> None:
         {"journal": "j"},
         {"endpoint_name": "e"},
         {"repeat_key": "r"},
+        {"rate_scope": "cluster"},
+        {"journal": "j", "journal_only": True},
+        {"replicas": ("https://i/v1",)},
+        {"ca_file": "ca.pem"},
+        {"proxy": "http://p"},
+        {"prices": Prices(per_million_in=1, per_million_out=2)},
+        {"run": "run_1"},
+        {"limit_group": "g"},
     ],
 )
 def test_specs_that_differ_get_workers_of_their_own(changes: dict[str, Any]) -> None:
@@ -151,6 +165,47 @@ def test_repr_shows_where_a_key_comes_from() -> None:
     assert "api_key=<callable>" in repr(_spec(api_key=lambda: SECRET))
 
 
+def test_neither_repr_nor_errors_show_the_login_of_a_proxy_or_a_replica() -> None:
+    login = f"http://user:{SECRET}@p"
+    assert SECRET not in repr(_spec(proxy=login, replicas=(login,)))
+    for changes in ({"proxy": f"htp://user:{SECRET}@p"}, {"replicas": (login, login)}):
+        with pytest.raises(InvalidArgumentError) as raised:
+            _spec(**changes)
+        assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize("urls", [("https://host/v1",), ("http://i", "http://i/")])
+def test_an_address_stands_once(urls: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidArgumentError, match="is there twice"):
+        _spec(replicas=urls)
+
+
+def test_the_rules_take_no_replicas() -> None:
+    with pytest.raises(InvalidArgumentError, match="takes no replicas"):
+        _spec(base_url=OFFLINE_URL, replicas=("http://h",))
+
+
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [
+        ({"extra_headers": {"X": 1}}, "'X' is none"),
+        ({"extra_headers": [SECRET]}, "extra_headers must be a mapping, got list"),
+        ({"timeout": 0}, "timeout must be above 0"),
+        ({"timeout": float("nan")}, "timeout must be above 0"),
+    ],
+)
+def test_headers_are_strings_and_a_timeout_is_a_time(params: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=told) as raised:
+        _spec(params=params)
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize("price", [-1, float("nan"), float("inf"), True, "1"])
+def test_a_price_is_a_number_from_zero(price: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="price_out must be a number"):
+        Prices(per_million_in=0, per_million_out=price)
+
+
 def test_the_endpoint_can_be_named() -> None:
     assert _spec(endpoint_name="prod").endpoint == "prod"
     assert _spec(base_url="https://host/v1/").endpoint == _spec().endpoint
@@ -159,32 +214,3 @@ def test_the_endpoint_can_be_named() -> None:
 
 def test_display_url_keeps_an_ipv6_host() -> None:
     assert display_url("http://a:b@[::1]:8000/v1/") == "http://[::1]:8000/v1"
-
-
-def test_a_key_is_taken_as_it_is_from_the_environment_or_from_a_callable() -> None:
-    assert resolve_key(SECRET, {}) == SECRET
-    assert resolve_key("env:K", {"K": f" {SECRET}\n"}) == SECRET
-    assert resolve_key(lambda: f"{SECRET}\n", {}) == SECRET
-
-
-@pytest.mark.parametrize("environ", [{}, {"MY_KEY": " "}])
-def test_a_missing_variable_is_named(environ: dict[str, str]) -> None:
-    with pytest.raises(EndpointError, match="'MY_KEY' is not set"):
-        resolve_key("env:MY_KEY", environ)
-
-
-def _failing() -> str:
-    raise RuntimeError(SECRET)
-
-
-def test_a_callable_that_fails_is_an_endpoint_error_without_its_message() -> None:
-    with pytest.raises(EndpointError, match="RuntimeError") as raised:
-        resolve_key(_failing, {})
-    assert SECRET not in str(raised.value)
-    assert raised.value.__suppress_context__
-    assert raised.value.__cause__ is None
-
-
-def test_a_callable_must_give_a_key() -> None:
-    with pytest.raises(EndpointError, match="non-blank string"):
-        resolve_key(lambda: " ", {})
