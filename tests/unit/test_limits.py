@@ -1,101 +1,24 @@
 import asyncio
-import itertools
-import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from memorypipe.llm.limits import Limits, Pace, TokenBudget
-from tests.support.virtual_time import VirtualTimeLoop, run
-
-
-def _starts(max_qps: float, count: int, *, lateness_s: float = 0.0) -> list[float]:
-    async def main() -> list[float]:
-        pace = Pace(max_qps)
-        starts: list[float] = []
-
-        async def one() -> None:
-            await pace.wait()
-            starts.append(asyncio.get_running_loop().time())
-
-        await asyncio.gather(*(one() for _ in range(count)))
-        return starts
-
-    return run(main(), lateness_s=lateness_s)
+from memorypipe.errors import RetryableModelError
+from memorypipe.llm.limits import Limits
+from memorypipe.llm.types import RateState, Reply
+from tests.support.virtual_time import run
 
 
 def _fullest_window(starts: list[float], window_s: float = 1.0) -> int:
-    fullest, first = 0, 0
-    for last, start in enumerate(starts):
-        while starts[first] < start - window_s:
-            first += 1
-        fullest = max(fullest, last - first + 1)
-    return fullest
+    return max(sum(1 for s in starts if first <= s <= first + window_s) for first in starts)
 
 
-@pytest.mark.parametrize("lateness_s", [0.0, 0.001, 0.02, 0.3])
-@pytest.mark.parametrize("max_qps", [0.5, 1, 2.7, 7, 200])
-def test_no_window_of_one_second_holds_more_than_max_qps_and_one(
-    max_qps: float, lateness_s: float
-) -> None:
-    starts = _starts(max_qps, int(max_qps * 5) + 3, lateness_s=lateness_s)
-    assert _fullest_window(starts) <= max_qps + 1
-
-
-@given(
-    max_qps=st.sampled_from([0.7, 3, 40]),
-    busy_s=st.lists(st.sampled_from([0.0, 0.0, 0.0, 0.01, 0.05, 0.09, 0.6]), max_size=30),
-)
-def test_the_window_rule_holds_on_a_loop_that_is_busy_now_and_then(
-    max_qps: float, busy_s: list[float]
-) -> None:
-    """What was missed is caught up, but never by more starts than a window may hold."""
-
-    async def main() -> list[float]:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualTimeLoop)
-        pace = Pace(max_qps)
-        starts = []
-        for duration_s in busy_s + [0.0] * 50:
-            await pace.wait()
-            starts.append(loop.time())
-            loop.be_busy(duration_s)
-        return starts
-
-    assert _fullest_window(run(main())) <= math.ceil(max_qps)
-
-
-def test_the_first_starts_come_one_by_one() -> None:
-    starts = _starts(10, 4)
-    gaps = [after - before for before, after in itertools.pairwise(starts)]
-    assert gaps == pytest.approx([0.1, 0.1, 0.1], abs=1e-3)
-
-
-@pytest.mark.parametrize("lateness_s", [0.0, 0.001, 0.003])
-@pytest.mark.parametrize("max_qps", [5, 200, 1_000])
-def test_the_sustained_rate_is_within_one_percent_even_with_late_timers(
-    max_qps: int, lateness_s: float
-) -> None:
-    starts = _starts(max_qps, max_qps * 6 + 1, lateness_s=lateness_s)
-    rate = (len(starts) - 1) / (starts[-1] - starts[0])
-    assert max_qps * 0.99 <= rate <= max_qps * 1.001
-
-
-def test_a_pause_saves_up_no_more_than_two_starts() -> None:
-    async def main() -> list[float]:
-        pace = Pace(10)
-        loop = asyncio.get_running_loop()
-        await pace.wait()
-        await asyncio.sleep(60)
-        starts = []
-        for _ in range(5):
-            await pace.wait()
-            starts.append(loop.time())
-        return starts
-
-    starts = run(main())
-    assert starts[-1] - starts[0] == pytest.approx(0.3, abs=0.01)
+def _reply(prompt_tokens: int, completion_tokens: int = 0, rate: RateState | None = None) -> Reply:
+    return Reply(
+        content="",
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
+        rate=rate,
+    )
 
 
 def test_starts_are_first_come_first_served() -> None:
@@ -104,7 +27,7 @@ def test_starts_are_first_come_first_served() -> None:
         order: list[int] = []
 
         async def one(number: int) -> None:
-            async with limits:
+            async with limits.attempt(0):
                 order.append(number)
                 await asyncio.sleep(0.11)
 
@@ -122,7 +45,7 @@ def test_a_start_is_not_delayed_after_its_turn_in_the_pace() -> None:
         starts: list[float] = []
 
         async def one(number: int) -> None:
-            async with limits:
+            async with limits.attempt(0):
                 starts.append(asyncio.get_running_loop().time())
                 # The slots become free in bunches: pacing first would let the bunches through.
                 await asyncio.sleep(1.0 if number % 4 else 1.15)
@@ -139,12 +62,17 @@ def test_slots_bound_what_is_in_flight_and_stay_full() -> None:
         limits = Limits(None, 8)
 
         async def one() -> None:
-            async with limits:
+            async with limits.attempt(0):
                 await asyncio.sleep(1)
 
         await asyncio.gather(*(one() for _ in range(80)))
         elapsed_s = asyncio.get_running_loop().time()
-        return limits.max_in_flight, limits.in_flight, elapsed_s, limits.waited_concurrency_s
+        return (
+            limits.counts.max_in_flight,
+            limits.counts.in_flight,
+            elapsed_s,
+            limits.counts.waited_concurrency_s,
+        )
 
     max_in_flight, in_flight, elapsed_s, waited_s = run(main())
     assert (max_in_flight, in_flight) == (8, 0)
@@ -157,15 +85,15 @@ def test_waiting_for_the_pace_is_counted_apart() -> None:
         limits = Limits(2, 64)
 
         async def one() -> None:
-            async with limits:
+            async with limits.attempt(0):
                 pass
 
         await asyncio.gather(*(one() for _ in range(5)))
         return limits
 
     limits = run(main())
-    assert limits.waited_qps_s == pytest.approx(0.5 + 1 + 1.5 + 2, abs=0.01)
-    assert limits.waited_concurrency_s == pytest.approx(0, abs=1e-6)
+    assert limits.counts.waited_qps_s == pytest.approx(0.5 + 1 + 1.5 + 2, abs=0.01)
+    assert limits.counts.waited_concurrency_s == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.parametrize("max_tokens_per_minute", [None, 6_000])
@@ -174,14 +102,14 @@ def test_who_is_cancelled_while_waiting_gives_the_slot_back(
 ) -> None:
     async def main() -> bool:
         limits = Limits(0.01, 1, max_tokens_per_minute)
-        async with limits:
+        async with limits.attempt(0):
             pass
-        waiting = asyncio.create_task(limits.__aenter__())
+        waiting = asyncio.create_task(limits.attempt(0).__aenter__())
         await asyncio.sleep(30)
         waiting.cancel()
         await asyncio.wait([waiting])
-        async with asyncio.timeout(200), limits:
-            return limits.in_flight == 1
+        async with asyncio.timeout(200), limits.attempt(0):
+            return limits.counts.in_flight == 1
 
     assert run(main())
 
@@ -189,16 +117,16 @@ def test_who_is_cancelled_while_waiting_gives_the_slot_back(
 def test_who_is_cancelled_in_the_pace_gives_the_tokens_back() -> None:
     async def main() -> float:
         limits = Limits(0.1, 8, 600)
-        async with limits:
-            limits.spend(100)
-        # Ten tokens a second: the tokens are there after nine seconds, the start after ten.
-        waiting = asyncio.create_task(limits.__aenter__())
-        await asyncio.sleep(9.5)
+        async with limits.attempt(0) as attempt:
+            attempt.replied(_reply(0, 100))
+        # Ten tokens a second: the tokens are there after ten seconds, the start after eleven.
+        waiting = asyncio.create_task(limits.attempt(0).__aenter__())
+        await asyncio.sleep(9.9)
         waiting.cancel()
         await asyncio.wait([waiting])
-        waited_s = limits.waited_tokens_s
-        async with limits:
-            return limits.waited_tokens_s - waited_s
+        waited_s = limits.counts.waited_tokens_s
+        async with limits.attempt(0):
+            return limits.counts.waited_tokens_s - waited_s
 
     assert run(main()) == pytest.approx(0, abs=0.1)
 
@@ -208,9 +136,9 @@ def test_an_error_inside_gives_the_slot_back() -> None:
         limits = Limits(None, 1)
         for _ in range(3):
             with pytest.raises(KeyError):
-                async with asyncio.timeout(1), limits:
+                async with asyncio.timeout(1), limits.attempt(0):
                     raise KeyError
-        assert limits.in_flight == 0
+        assert limits.counts.in_flight == 0
 
     run(main())
 
@@ -224,9 +152,9 @@ def test_tokens_are_spent_at_the_rate_allowed_whatever_a_call_costs(cost: int) -
         count = 600_000 // cost
 
         async def one() -> None:
-            async with limits:
+            async with limits.attempt(cost / 4) as attempt:
                 await asyncio.sleep(10)
-                limits.spend(cost)
+                attempt.replied(_reply(cost - 50, 50))
 
         await asyncio.gather(*(one() for _ in range(count)))
         return asyncio.get_running_loop().time()
@@ -236,15 +164,92 @@ def test_tokens_are_spent_at_the_rate_allowed_whatever_a_call_costs(cost: int) -
     assert run(main()) == pytest.approx(ideal_s, rel=0.12)
 
 
-def test_calls_without_a_reply_cost_no_tokens() -> None:
-    async def main() -> float:
-        budget = TokenBudget(60)
-        await budget.wait()
-        budget.spend(1)
-        budget.done()
-        for _ in range(5):
-            await budget.wait()
-            budget.done()
-        return asyncio.get_running_loop().time()
+def test_the_estimate_of_prompts_is_corrected_by_those_that_were_counted() -> None:
+    """Prompts that are twice as long as estimated do not get twice the tokens of a minute."""
 
-    assert run(main()) < 2
+    async def main() -> float:
+        limits = Limits(None, 64, 60_000)
+        for _ in range(20):
+            async with limits.attempt(50) as attempt:
+                attempt.replied(_reply(100, 100))
+        began_s = asyncio.get_running_loop().time()
+        # None of these has replied when the last of them starts.
+        entered = [limits.attempt(500) for _ in range(50)]
+        for attempt in entered:
+            await attempt.__aenter__()
+        return asyncio.get_running_loop().time() - began_s
+
+    assert run(main()) == pytest.approx(49 * 1.1, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "rate",
+    [
+        RateState(remaining_requests=0, reset_requests_s=7.0),
+        RateState(remaining_requests=5, remaining_tokens=99, reset_tokens_s=7.0),
+    ],
+)
+def test_nothing_starts_while_the_endpoint_says_that_it_takes_nothing(rate: RateState) -> None:
+    async def main() -> float:
+        limits = Limits(None, 8)
+        async with limits.attempt(100) as attempt:
+            attempt.replied(_reply(100, 0, rate))
+        async with limits.attempt(100):
+            return asyncio.get_running_loop().time()
+
+    assert run(main()) == pytest.approx(7, abs=0.01)
+
+
+def test_no_reset_is_waited_for_longer_than_a_minute() -> None:
+    async def main() -> float:
+        limits = Limits(None, 8)
+        async with limits.attempt(1) as attempt:
+            attempt.replied(_reply(1, 0, RateState(remaining_requests=0, reset_requests_s=9e9)))
+        async with limits.attempt(1):
+            return asyncio.get_running_loop().time()
+
+    assert run(main()) == pytest.approx(60, abs=0.01)
+
+
+def test_a_pause_holds_for_those_already_in_line() -> None:
+    async def main() -> list[float]:
+        limits = Limits(10, 8)
+        starts = []
+
+        async def one(number: int) -> None:
+            async with limits.attempt(1) as attempt:
+                starts.append(asyncio.get_running_loop().time())
+                if number == 1:
+                    rate = RateState(remaining_requests=0, reset_requests_s=5.0)
+                    attempt.replied(_reply(1, 0, rate))
+
+        await asyncio.gather(*(one(number) for number in range(5)))
+        return starts
+
+    starts = run(main())
+    assert starts[1] < 0.5
+    assert all(start > starts[1] + 5 for start in starts[2:])
+
+
+def test_one_refusal_that_asks_to_wait_stops_nobody_else() -> None:
+    async def main() -> float:
+        limits = Limits(None, 8)
+        async with limits.attempt(1) as attempt:
+            attempt.failed(RetryableModelError("busy", "http_429", 30.0))
+        async with limits.attempt(1):
+            return asyncio.get_running_loop().time()
+
+    assert run(main()) < 0.01
+
+
+def test_refusals_of_everything_that_ask_to_wait_stop_everyone() -> None:
+    async def main() -> float:
+        limits = Limits(None, 8)
+        for _ in range(12):
+            async with limits.attempt(1) as attempt:
+                attempt.failed(RetryableModelError("busy", "http_503", 30.0))
+        async with limits.attempt(1):
+            return asyncio.get_running_loop().time()
+
+    # From the tenth on nothing starts; twelve come in a row here.
+    assert 30 <= run(main()) <= 91

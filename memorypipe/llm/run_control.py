@@ -1,0 +1,150 @@
+"""The coordinator of a run as a state machine: what each worker may do next. Pure.
+
+Every worker tells its state and sums; what the run has used is read off them, never counted in
+differences, so an exchange that is lost or comes twice changes nothing.
+"""
+
+import math
+from typing import Any
+
+from memorypipe.llm.control import Ask, Bounds, Grant
+from memorypipe.llm.shares import Group, Member
+from memorypipe.llm.timeline import Timeline
+
+__all__ = ["RunControl"]
+
+
+class RunControl:
+    """Keeps the limits of all groups of a run, and its bounds.
+
+    A start that was granted counts as a call until its worker says that it will not be used; what
+    a dead worker held stays counted, so `max_calls` is never passed. Tokens and money are known
+    only from replies: no start is granted once what is spent, and what attempts under way are
+    expected to cost, would pass the bound with one more. The bound counts as reached when no
+    attempt that fails could make room: when that holds without those under way.
+
+    Args:
+        bounds: Of the run.
+        now: Monotonic seconds.
+    """
+
+    def __init__(self, bounds: Bounds, now: float) -> None:
+        self._bounds = bounds
+        self._began_s = now
+        self._groups: dict[str, Group] = {}
+        self._snapshots: dict[str, Any] = {}
+        self._reached: tuple[str, str] | None = None
+        self._timeline = Timeline()
+        self.heard_s = now
+
+    def exchange(self, ask: Ask, now: float) -> Grant:
+        """Hear a worker and answer it."""
+        self.heard_s = now
+        group = self._groups.get(ask.group)
+        if group is None:
+            group = self._groups[ask.group] = Group(ask.limits, now)
+        for each in self._groups.values():
+            each.bury(now)
+        member = group.hear(ask, now)
+        if ask.snapshot is not None:
+            self._snapshots[ask.worker] = dict(ask.snapshot)
+        in_flight = sum(each.ask.in_flight for each in self._members() if each.is_alive)
+        self._timeline.note(now - self._began_s, in_flight)
+        starts = self._grant_starts(group, member, now) if self._reserves(group) else ()
+        share = group.share(member, now)
+        bound, reason = self._reached or (None, None)
+        return Grant(
+            now_s=now,
+            starts_in_s=starts,
+            concurrency=share,
+            reserved=self._reserves(group),
+            bounded=self._is_bounded,
+            workers=len(group.alive()),
+            bound=bound,
+            reason=reason,
+        )
+
+    def totals(self) -> dict[str, Any]:
+        """Give what the run has used so far, as JSON values.
+
+        Returns:
+            `calls` (starts granted and not returned), `tokens`, `cost`; `bound` and `reason`, None
+            where none is reached; `workers`, the last snapshot of each by its name; `in_flight`,
+            pairs of seconds since the start and requests in flight at most.
+        """
+        bound, reason = self._reached or (None, None)
+        return {
+            "calls": self._calls(),
+            "tokens": sum(member.ask.tokens for member in self._members()),
+            "cost": sum(member.ask.cost for member in self._members()),
+            "bound": bound,
+            "reason": reason,
+            "workers": dict(self._snapshots),
+            "in_flight": self._timeline.points(),
+        }
+
+    @property
+    def _is_bounded(self) -> bool:
+        return self._bounds != Bounds()
+
+    def _members(self) -> list[Member]:
+        return [member for group in self._groups.values() for member in group.members.values()]
+
+    def _reserves(self, group: Group) -> bool:
+        return group.is_spaced or self._is_bounded
+
+    def _calls(self) -> int:
+        return sum(member.starts for member in self._members())
+
+    def _grant_starts(self, group: Group, member: Member, now: float) -> tuple[float, ...]:
+        starts: list[float] = []
+        while len(starts) < member.ask.waiting and self._has_room(member):
+            at_s = group.grant_start(member, now)
+            if at_s is None:
+                break
+            starts.append(at_s - now)
+        if len(starts) < member.ask.waiting and self._reached is None:
+            self._reached = self._what_is_reached(member)
+        return tuple(starts)
+
+    def _has_room(self, member: Member) -> bool:
+        """Whether one more start keeps within the bounds, with all that is under way."""
+        bounds = self._bounds
+        calls, tokens, cost = self._used(with_open=True)
+        return (
+            calls + 1 <= _or_inf(bounds.max_calls)
+            and tokens + member.ask.tokens_each <= _or_inf(bounds.max_tokens)
+            and cost + member.ask.cost_each <= _or_inf(bounds.max_cost)
+        )
+
+    def _used(self, *, with_open: bool) -> tuple[float, float, float]:
+        """Give calls, tokens and cost; without those under way, only what cannot come back."""
+        calls = tokens = cost = 0.0
+        for member in self._members():
+            ask = member.ask
+            # What a dead worker had under way was probably paid for.
+            is_open = with_open or not member.is_alive
+            calls += member.starts if is_open else ask.started
+            tokens += ask.tokens + (member.open * ask.tokens_each if is_open else 0.0)
+            cost += ask.cost + (member.open * ask.cost_each if is_open else 0.0)
+        return calls, tokens, cost
+
+    def _what_is_reached(self, member: Member) -> tuple[str, str] | None:
+        bounds = self._bounds
+        calls, tokens, cost = self._used(with_open=False)
+        each = (
+            ("max_calls", bounds.max_calls, calls, 1.0, "calls were made"),
+            ("max_tokens", bounds.max_tokens, tokens, member.ask.tokens_each, "tokens were spent"),
+            ("max_cost", bounds.max_cost, cost, member.ask.cost_each, "were spent"),
+        )
+        for name, bound, used, more, words in each:
+            if bound is not None and used + more > bound:
+                return name, (
+                    f"{name}={bound!r} is reached: {used:.10g} {words}, and one more call is "
+                    f"expected to take {more:.6g}. What is left can be taken up later."
+                )
+        return None
+
+
+def _or_inf(bound: float | None) -> float:
+    return math.inf if bound is None else bound
