@@ -1,6 +1,7 @@
 """Fixtures of several folders."""
 
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,9 @@ from hypothesis import settings
 # How fast an example runs says something about the machine and nothing about the rule.
 settings.register_profile("memorypipe", deadline=None)
 settings.load_profile("memorypipe")
+
+# Ray reports its use to its makers unless told not to; tests talk to this machine alone.
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 
 @pytest.fixture(scope="session")

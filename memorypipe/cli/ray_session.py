@@ -24,6 +24,8 @@ def ray_session(address: str | None, *, is_quiet: bool = True) -> Iterator[None]
             cluster it finds on the machine.)
         is_quiet: False lets Ray say what it has to say, for those who look for a fault.
     """
+    # Ray reports its use to its makers unless told not to; nothing may leave here unasked.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if is_quiet:
         _silence_start()
     import ray  # noqa: PLC0415  # it takes seconds, which no other command should wait for

@@ -14,7 +14,8 @@ from ray.data.expressions import Expr, lit
 
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.expressions.options import WorkerOptions
-from memorypipe.expressions.ray_rules import WorkerExpr, install_rules
+from memorypipe.expressions.ray_exprs import WorkerExpr
+from memorypipe.expressions.ray_rules import install_rules
 from memorypipe.expressions.results import STATUS, CellResult, status_column, value_column
 from memorypipe.expressions.worker_errors import plainly
 
@@ -92,7 +93,12 @@ class Expression(ABC):
             data_type=DataType.from_arrow(kind),
             options=self._options,
             once=self._once,
+            block_rows=self._block_rows(),
         )
+
+    def _block_rows(self) -> int | None:
+        """Say how many rows a worker should get at a time; None takes blocks as they come."""
+        return None
 
     def _check_count(self, cells: Sequence[Any]) -> Sequence[Any]:
         while len(cells) > self._required and cells[-1] is None:

@@ -1,6 +1,6 @@
-"""The only module that touches what is internal to Ray Data.
+"""Rules for Ray Data's optimizers; with its neighbours `ray_*` all that touches Ray's internals.
 
-It gives our expressions three properties that Ray's own user-defined functions lack:
+They give our expressions properties that Ray's own user-defined functions lack:
 
 * *Once per row.* `is_idempotent` answers False, so no optimizer rule copies, moves or merges the
   expression, and no row is paid for twice.
@@ -9,80 +9,31 @@ It gives our expressions three properties that Ray's own user-defined functions 
   stage, and two stages on a machine with two CPUs would wait for each other for ever.
 * *A limit costs only what it returns.* `PushLimits` moves a limit below our expressions, which
   Ray's own rule refuses because they are not idempotent.
+* *Blocks of a size that suits a worker*: `ray_blocks.CutBlocks`.
 
 Each behaviour of Ray that this relies on has a test of its own.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ray.data._internal.compute import ActorPoolStrategy, TaskPoolStrategy
 from ray.data._internal.logical.interfaces import LogicalOperator, LogicalPlan, Plan, Rule
 from ray.data._internal.logical.operators import Limit, Project
-from ray.data._internal.logical.optimizers import get_logical_ruleset
+from ray.data._internal.logical.optimizers import get_logical_ruleset, get_physical_ruleset
 from ray.data._internal.logical.rules import LimitPushdownRule
-from ray.data._internal.planner.plan_expression.expression_visitors import (
-    _ExprVisitorBase,
-    _IdempotencyVisitor,
-)
-from ray.data.expressions import AliasExpr, BinaryExpr, Expr, UDFExpr, UnaryExpr
+from ray.data._internal.planner.plan_expression.expression_visitors import _IdempotencyVisitor
+from ray.data.expressions import AliasExpr, BinaryExpr, UDFExpr, UnaryExpr
 
-from memorypipe.expressions.options import WorkerOptions
+from memorypipe.expressions.ray_blocks import CutBlocks
+from memorypipe.expressions.ray_exprs import worker_exprs
 
-__all__ = ["MAX_BLOCKS_IN_HAND", "WorkerExpr", "install_rules"]
+__all__ = ["MAX_BLOCKS_IN_HAND", "install_rules"]
 
 # Blocks that one worker holds at once. Many, because a block may be a single row and the requests
 # in flight come from all of them together.
 MAX_BLOCKS_IN_HAND = 64
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class WorkerExpr(UDFExpr):
-    """A user-defined function that runs on workers of its own, once per row.
-
-    Attributes:
-        options: The workers that it wants; None leaves them to Ray.
-        once: True where evaluating it again costs money.
-    """
-
-    options: WorkerOptions | None
-    once: bool = True
-
-    def is_idempotent(self) -> bool:
-        """Tell the optimizer whether it may copy, move or merge this expression."""
-        return not self.once and bool(super().is_idempotent())
-
-    def structurally_equals(self, other: Any) -> bool:
-        """Compare the function, its arguments and its workers."""
-        return (
-            isinstance(other, WorkerExpr)
-            and self.options == other.options
-            and bool(super().structurally_equals(other))
-        )
-
-
-class _WorkerExprs(_ExprVisitorBase):
-    """Collects the expressions of ours in a tree."""
-
-    def __init__(self) -> None:
-        self.found: list[WorkerExpr] = []
-
-    def visit_column(self, expr: Expr) -> None:
-        """Pass by: a column holds no expression."""
-
-    def visit_udf(self, expr: UDFExpr) -> None:
-        """Note it where it is ours, and look at its arguments."""
-        if isinstance(expr, WorkerExpr):
-            self.found.append(expr)
-        super().visit_udf(expr)
-
-
-def _worker_exprs(exprs: Sequence[Expr]) -> list[WorkerExpr]:
-    visitor = _WorkerExprs()
-    for expr in exprs:
-        visitor.visit(expr)
-    return visitor.found
 
 
 def _rewrite(plan: Plan, transform: Callable[[Any], Any]) -> Plan:
@@ -102,7 +53,7 @@ class PlaceWorkers(Rule):
 def _place(op: LogicalOperator) -> LogicalOperator:
     if not isinstance(op, Project) or not isinstance(op.compute, TaskPoolStrategy):
         return op
-    wanted = [e.options for e in _worker_exprs(op.get_all_exprs()) if e.options is not None]
+    wanted = [e.options for e in worker_exprs(op.get_all_exprs()) if e.options is not None]
     if not wanted:
         return op
     pool = ActorPoolStrategy(
@@ -163,8 +114,8 @@ def _may_move(project: Project) -> bool:
 
 
 def install_rules() -> None:
-    """Add our rules to Ray's logical optimizer, once per process."""
-    ruleset = get_logical_ruleset()
-    for rule in (PushLimits, PlaceWorkers):
+    """Add our rules to Ray's optimizers, once per process."""
+    logical, physical = get_logical_ruleset(), get_physical_ruleset()
+    for ruleset, rule in ((logical, PushLimits), (logical, PlaceWorkers), (physical, CutBlocks)):
         if rule not in set(ruleset):
             ruleset.add(rule)

@@ -38,6 +38,11 @@ class Tally:
         self.attempts += 1
         self.attempts_left -= 1
 
+    def give_back(self) -> None:
+        """Give an attempt back that was not sent after all."""
+        self.attempts -= 1
+        self.attempts_left += 1
+
     def fail(self, kind: str) -> None:
         """Count a failure class."""
         self.failures[kind] += 1

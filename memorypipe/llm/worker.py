@@ -6,27 +6,30 @@ wait; the worker keeps the endpoint busy across all of them.
 
 import asyncio
 import atexit
-import contextlib
+import itertools
 import os
 import random
+import socket
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
+from collections.abc import Coroutine, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
-from memorypipe.errors import EndpointError, ModelError, RejectedRequestError, StoppedError
-from memorypipe.llm.journal import Journal, journal_key
+from memorypipe.errors import ModelError
+from memorypipe.llm.admission import Admission
+from memorypipe.llm.caller import Caller
+from memorypipe.llm.control import Connect, Coordinator
+from memorypipe.llm.journal import open_journal
 from memorypipe.llm.limits import Limits
+from memorypipe.llm.metrics import WorkerMetrics
 from memorypipe.llm.models import make_model
-from memorypipe.llm.retry import EndpointHealth, is_retryable, next_wait_s
+from memorypipe.llm.owner import Owner
+from memorypipe.llm.solving import Solver
 from memorypipe.llm.spec import ModelSpec
-from memorypipe.llm.stage import Outcome, Reading, Stage
+from memorypipe.llm.stage import Outcome, Stage
 from memorypipe.llm.tally import Tally
-from memorypipe.llm.types import Model, Reply, Request
-from memorypipe.prompts.retry import retry_messages
+from memorypipe.llm.types import Model
 
 __all__ = ["Worker", "all_or_none", "close_workers", "get_worker"]
 
@@ -34,11 +37,11 @@ TaskT = TypeVar("TaskT")
 ValueT = TypeVar("ValueT")
 T = TypeVar("T")
 
-# A truncated reply is worth keeping: asked again it would be cut again.
-_WORTH_KEEPING = frozenset({"ok", "empty", "truncated"})
+# Rows in hand, in times of the requests in flight: those under way, as many that are ready when
+# they are done, and some that wait between two attempts.
+_ROWS_IN_HAND = 3
 
-# The model may do better when it is told what was wrong.
-_WORTH_ANOTHER = frozenset({"parse_error", "incomplete"})
+_numbers = itertools.count()
 
 
 class Worker:
@@ -48,23 +51,45 @@ class Worker:
         spec: What to call, and how.
         model: The live model; None makes the one that the spec describes.
         rng: Dice of the retry jitter.
+        coordinator: Who shares the limits out where several workers keep them together; None
+            where this worker is on its own.
+
+    Attributes:
+        admission: Holds blocks back whose rows could not be asked soon anyway.
     """
 
     def __init__(
-        self, spec: ModelSpec, *, model: Model | None = None, rng: random.Random | None = None
+        self,
+        spec: ModelSpec,
+        *,
+        model: Model | None = None,
+        rng: random.Random | None = None,
+        coordinator: Coordinator | None = None,
     ) -> None:
         self.spec = spec
+        self.admission = Admission(_ROWS_IN_HAND * spec.concurrency)
         self._model = model or make_model(spec, environ=os.environ)
-        self._rng = rng or random.Random()  # noqa: S311  # jitter, no secret
-        self._health = EndpointHealth()
-        self._journal = None if spec.journal is None else Journal.open(spec.journal)
-        self._schema_works = True
-        self._shared: dict[str, asyncio.Future[Reply]] = {}
-        self._stopped: EndpointError | None = None
-        self._limits = Limits(spec.max_qps, spec.concurrency, spec.max_tokens_per_minute)
-        self._stop_signal = asyncio.Event()
-        self._key_reads = 0
-        self._key_turn = asyncio.Lock()
+        self._journal = None if spec.journal is None else open_journal(spec.journal)
+        self._metrics = WorkerMetrics()
+        self._limits = Limits(
+            spec.max_qps,
+            spec.concurrency,
+            spec.max_tokens_per_minute,
+            coordinator=coordinator,
+            worker=f"{socket.gethostname()}-{os.getpid()}-{next(_numbers)}",
+            group=spec.limit_group or spec.key(),
+            prices=spec.prices,
+            snapshot=self.snapshot,
+        )
+        self._caller = Caller(
+            spec,
+            model=self._model,
+            limits=self._limits,
+            journal=self._journal,
+            metrics=self._metrics,
+            rng=rng or random.Random(),  # noqa: S311  # jitter, no secret
+        )
+        self._jobs = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="memorypipe-llm", daemon=True)
         self._thread.start()
@@ -81,7 +106,7 @@ class Worker:
         Where the waiting ends early, by an interrupt say, the work is cancelled: nothing more is
         sent for it.
         """
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._job(work), self._loop)
         try:
             return future.result()
         except BaseException:
@@ -106,34 +131,60 @@ class Worker:
         """
         return self.wait(self._run(stage, tasks, portion))
 
+    def serve(self, owner: Owner | None) -> None:
+        """Say whom the work is for: once that process has ended, nothing more is sent."""
+        self._caller.owner = owner
+
     def reset(self) -> None:
         """Forget that the endpoint was given up, so that a new job may try it again."""
-        self.wait(self._reset())
+        self._loop.call_soon_threadsafe(self._caller.reset)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Give the counters since the start, as `memorypipe.llm.metrics` describes them."""
+        counts = self._limits.counts
+        return {
+            **self._metrics.snapshot(),
+            "in_flight": counts.in_flight,
+            "max_in_flight": counts.max_in_flight,
+            "waited_s": {
+                "concurrency": counts.waited_concurrency_s,
+                "qps": counts.waited_qps_s,
+                "tokens": counts.waited_tokens_s,
+                "pause": counts.waited_pause_s,
+            },
+        }
 
     def close(self) -> None:
         """Cancel what is under way, close the client and end the thread; once."""
         if self._loop.is_closed():
             return
-        self.wait(self._close())
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-        if self._journal is not None:
-            self._journal.close()
 
     # --- on the loop ---
 
-    async def _reset(self) -> None:
-        self._stopped = None
-        self._stop_signal.clear()
-        self._health = EndpointHealth()
+    async def _job(self, work: Coroutine[Any, Any, T]) -> T:
+        self._jobs += 1
+        try:
+            return await work
+        finally:
+            self._jobs -= 1
+            if not self._jobs:
+                # Nothing comes after this that would tell it.
+                await self._limits.flush()
 
     async def _close(self) -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        await self._limits.close()
         await self._model.close()
+        if self._journal is not None:
+            await self._journal.flush()
+            self._journal.close()
 
     async def _run(
         self, stage: Stage[TaskT, ValueT], tasks: Sequence[TaskT], portion: int
@@ -154,200 +205,28 @@ class Worker:
         await all_or_none([lane() for _ in range(min(self.spec.concurrency, len(tasks)))])
         return [outcomes[index] for index in range(len(tasks))]
 
-    async def answer(self, stage: Stage[TaskT, ValueT], task: TaskT) -> Outcome[ValueT]:
+    async def answer(
+        self, stage: Stage[TaskT, ValueT], task: TaskT, *, scope_key: str | None = None
+    ) -> Outcome[ValueT]:
         """Answer one task; only to be awaited on the worker's loop.
+
+        Args:
+            stage: The kind of work.
+            task: The task.
+            scope_key: Whose data it is about, for the journal.
 
         Raises:
             EndpointError: Where the endpoint cannot serve the job at all.
         """
+        caller = self._caller
         tally = Tally(attempts_left=1 + self.spec.max_retries)
         try:
-            reading = await self._solve(stage, task, tally)
+            reading = await Solver(stage, caller, tally, scope_key).solve(task)
         except ModelError as error:
-            if self._stopped is not None:
-                raise self._stopped from error
+            if caller.stopped is not None:
+                raise caller.stopped from error
             return tally.failed(error)
         return tally.outcome(reading)
-
-    async def _solve(
-        self, stage: Stage[TaskT, ValueT], task: TaskT, tally: Tally
-    ) -> Reading[ValueT]:
-        """Get a reading of a task, asking again or cutting it in two while the budget lasts."""
-        request = stage.request(task)
-        best: Reading[ValueT] | None = None
-        while True:
-            reply, reading = await self._ask(stage, task, request, tally)
-            tally.last_reply = reply
-            if reading.status == "truncated" and tally.attempts_left > 1:
-                tally.fail("truncated")
-                return await self._solve_halves(stage, task, reading, tally)
-            if reading.value is not None:
-                best = reading
-            if reading.status not in _WORTH_ANOTHER or not tally.attempts_left:
-                return best or reading
-            tally.fail(reading.status)
-            error = reading.error or "it holds no readable item"
-            messages = retry_messages(request.messages, reply.content, error)
-            request = replace(request, messages=messages)
-
-    async def _solve_halves(
-        self,
-        stage: Stage[TaskT, ValueT],
-        task: TaskT,
-        whole: Reading[ValueT],
-        tally: Tally,
-    ) -> Reading[ValueT]:
-        """Answer the two halves of a task whose reply did not fit."""
-        halves = stage.split(task)
-        if halves is None:
-            return whole
-        first, second = [await self._solve_half(stage, half, tally) for half in halves]
-        if first.value is None and second.value is None:
-            return whole
-        good = {first.status, second.status} <= {"ok", "empty"}
-        errors = [reading.error for reading in (whole, first, second) if reading.error]
-        return Reading(
-            value=stage.merge(task, first.value, second.value, whole.value),
-            status="ok" if good else "truncated",
-            error=None if good else "; ".join(errors),
-            dropped_items=first.dropped_items + second.dropped_items,
-            repaired=first.repaired + second.repaired,
-        )
-
-    async def _solve_half(
-        self, stage: Stage[TaskT, ValueT], half: TaskT, tally: Tally
-    ) -> Reading[ValueT]:
-        if not tally.attempts_left:
-            return Reading(value=None, status="truncated", error="no attempt is left for a half")
-        try:
-            return await self._solve(stage, half, tally)
-        except ModelError as error:
-            if self._stopped is not None:
-                raise
-            return Reading(value=None, status="truncated", error=f"{type(error).__name__}: {error}")
-
-    async def _ask(
-        self, stage: Stage[TaskT, ValueT], task: TaskT, request: Request, tally: Tally
-    ) -> tuple[Reply, Reading[ValueT]]:
-        """Get a reply: from the journal, from an equal request in flight, or from the model."""
-        request = replace(request, params={**request.params, **self.spec.params})
-        if self._journal is None:
-            reply = await self._attempts(request, tally)
-            return reply, stage.read(task, reply)
-        spec = self.spec
-        key = journal_key(
-            spec.endpoint, spec.model, request.params, request.messages, spec.repeat_key
-        )
-        known = self._journal.get(key)
-        if known is None and key in self._shared:
-            known = await asyncio.shield(self._shared[key])
-        if known is not None:
-            tally.hit(known)
-            return known, stage.read(task, known)
-        return await self._ask_and_keep(stage, task, request, tally, key)
-
-    async def _ask_and_keep(
-        self,
-        stage: Stage[TaskT, ValueT],
-        task: TaskT,
-        request: Request,
-        tally: Tally,
-        key: str,
-    ) -> tuple[Reply, Reading[ValueT]]:
-        shared = self._shared[key] = self._loop.create_future()
-        try:
-            reply = await self._attempts(request, tally)
-            reading = stage.read(task, reply)
-            if self._journal is not None:
-                self._journal.put(key, reply, usable=reading.status in _WORTH_KEEPING)
-        except BaseException as error:
-            shared.set_exception(error)
-            shared.exception()  # seen: nobody may be waiting
-            raise
-        else:
-            shared.set_result(reply)
-            return reply, reading
-        finally:
-            del self._shared[key]
-
-    async def _attempts(self, request: Request, tally: Tally) -> Reply:
-        """Send a request until a reply comes or the attempts are used up."""
-        attempt = 0
-        while True:
-            attempt += 1
-            tally.take()
-            key_reads = self._key_reads
-            try:
-                reply = await self._send(request)
-            except ModelError as error:
-                tally.fail(self._note_failure(error))
-                if isinstance(error, EndpointError):
-                    await self._read_key_again(key_reads)
-                if not self._worth_another(error) or not tally.attempts_left:
-                    raise
-                await self._pause(next_wait_s(error, attempt, rng=self._rng))
-                continue
-            self._health.success(time.monotonic())
-            tally.paid(reply)
-            return reply
-
-    def _note_failure(self, error: ModelError) -> str:
-        """Count a failure, and give the endpoint up where it is final for the job."""
-        kind = getattr(error, "kind", type(error).__name__)
-        gave_up = self._health.failure(error, time.monotonic()) == "stop"
-        if gave_up and isinstance(error, EndpointError) and self._stopped is None:
-            self._stopped = error
-            self._stop_signal.set()
-        return kind
-
-    async def _read_key_again(self, known_reads: int) -> None:
-        """Read the key again, once for all requests that failed with the one before."""
-        async with self._key_turn:
-            if self._key_reads == known_reads and self._stopped is None:
-                await self._model.refresh_key()
-                self._key_reads += 1
-
-    def _worth_another(self, error: ModelError) -> bool:
-        if self._stopped is not None:
-            return False
-        return is_retryable(error) or isinstance(error, EndpointError)
-
-    async def _pause(self, wait_s: float) -> None:
-        """Wait between attempts, but not beyond a stop."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stop_signal.wait(), timeout=wait_s)
-
-    async def _send(self, request: Request) -> Reply:
-        """Send once; a schema that the server does not know is left out from then on."""
-        if "response_format" not in request.params or "response_format" in self.spec.params:
-            return await self._send_as_is(lambda: request)
-        params = {k: v for k, v in request.params.items() if k != "response_format"}
-        plain = replace(request, params=params)
-        try:
-            # Which of the two is known only when its turn has come.
-            return await self._send_as_is(lambda: request if self._schema_works else plain)
-        except RejectedRequestError as error:
-            if not error.rejects_schema:
-                raise
-        self._schema_works = False
-        return await self._send_as_is(lambda: plain)
-
-    async def _send_as_is(self, shape: Callable[[], Request]) -> Reply:
-        async with self._limits.attempt(_prompt_tokens(shape())) as attempt:
-            if self._stopped is not None:
-                raise StoppedError("The endpoint was given up; this request was not sent.")
-            try:
-                reply = await self._model.complete(shape())
-            except ModelError as error:
-                attempt.failed(error)
-                raise
-            attempt.replied(reply)
-            return reply
-
-
-def _prompt_tokens(request: Request) -> float:
-    """Estimate what a prompt costs, at a quarter of a token per character."""
-    return sum(len(str(message.get("content"))) for message in request.messages) / 4
 
 
 async def all_or_none(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
@@ -366,12 +245,17 @@ _workers: dict[str, Worker] = {}
 _workers_lock = threading.Lock()
 
 
-def get_worker(spec: ModelSpec) -> Worker:
-    """Give this process's worker for a spec; it is made on first use."""
+def get_worker(spec: ModelSpec, connect: Connect = lambda _spec: None) -> Worker:
+    """Give this process's worker for a spec; it is made on first use.
+
+    Args:
+        spec: What to call, and how.
+        connect: Finds the coordinator of its run, where it has one.
+    """
     key = spec.key()
     with _workers_lock:
         if key not in _workers:
-            _workers[key] = Worker(spec)
+            _workers[key] = Worker(spec, coordinator=connect(spec))
         return _workers[key]
 
 

@@ -18,7 +18,8 @@ from ray.data.expressions import col, monotonically_increasing_id, unnest
 
 from memorypipe.expressions.base import CellFunction
 from memorypipe.expressions.options import WorkerOptions
-from memorypipe.expressions.ray_rules import WorkerExpr, install_rules
+from memorypipe.expressions.ray_exprs import WorkerExpr
+from memorypipe.expressions.ray_rules import install_rules
 
 ROWS = 40
 STRING = pa.string()

@@ -1,7 +1,8 @@
 """A model whose replies are scripted, and a stage that reads lists of words."""
 
 import asyncio
-from collections.abc import Callable
+import inspect
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from memorypipe.llm.stage import Reading
@@ -9,7 +10,8 @@ from memorypipe.llm.types import Reply, Request
 
 __all__ = ["ScriptedModel", "WordStage", "content", "said"]
 
-Script = Callable[[Request, int], Reply | Exception]
+Answer = Reply | Exception
+Script = Callable[[Request, int], Answer | Awaitable[Answer]]
 
 
 def said(content: str | None, *, finish_reason: str = "stop", tokens: int = 1) -> Reply:
@@ -51,6 +53,8 @@ class ScriptedModel:
             for _ in range(3):
                 await asyncio.sleep(0)
             answer = self._script(request, number)
+            if inspect.isawaitable(answer):
+                answer = await answer
         finally:
             self.in_flight -= 1
         if isinstance(answer, Exception):

@@ -10,10 +10,16 @@ import pytest
 
 from memorypipe import ApplyActions, MemoryBuildAction, MemoryExtract
 from memorypipe.errors import InvalidArgumentError, InvalidCellError
-from memorypipe.expressions.build_action import DecideStage, DecideWork
+from memorypipe.expressions.build_action import (
+    DecidedActions,
+    DecideStage,
+    DecideWork,
+    resolved_actions,
+)
 from memorypipe.expressions.extract import ExtractStage
 from memorypipe.expressions.options import WorkerOptions
 from memorypipe.llm.types import ExtractTask, Fact, Reply, Turn
+from memorypipe.prompts.extract import extract_system
 
 OFFLINE: dict[str, Any] = {"base_url": "offline:", "model": "offline-rules"}
 PIANO = "[user]: I bought a Yamaha P-125 digital piano."
@@ -270,6 +276,35 @@ def test_a_reply_that_leaves_a_fact_undecided_is_incomplete() -> None:
     assert reading.status == "incomplete"
     assert reading.value is not None
     assert "fact 1" in (reading.error or "")
+
+
+def test_what_reading_worked_out_is_not_worked_out_again() -> None:
+    work = DecideWork(facts=[Fact(text=f"Owns {n} cats") for n in range(2)], existing=[])
+    said = '{"actions": [{"fact": 0, "event": "ADD"}, {"fact": 1, "event": "NONE"}]}'
+    read = DecideStage().read(work, Reply(content=said)).value
+    assert isinstance(read, DecidedActions)
+    assert resolved_actions(work, read, fallback_action="NONE") is read.resolved
+    assert [action.event for action in read.resolved.actions] == ["ADD", "NONE"]
+
+
+def test_a_half_that_is_decided_says_nothing_about_the_whole() -> None:
+    stage = DecideStage()
+    work = DecideWork(facts=[Fact(text=f"Owns {n} cats") for n in range(2)], existing=[])
+    halves = stage.split(work)
+    assert halves is not None
+    said = Reply(content='{"actions": [{"fact": 0, "event": "NONE"}]}')
+    first, second = (stage.read(half, said).value for half in halves)
+    for values, events in (((first, second), ["NONE", "NONE"]), ((first, None), ["NONE", "ADD"])):
+        resolved = resolved_actions(work, stage.merge(work, *values, None), fallback_action="ADD")
+        assert [action.event for action in resolved.actions] == events
+
+
+def test_the_system_message_is_put_together_once_for_all_requests() -> None:
+    tasks = [ExtractTask(turns=[Turn(role="user", content=text)]) for text in ("a", "b")]
+    stage = ExtractStage(hint="Keep foods.")
+    first, second = (stage.request(task).messages[0]["content"] for task in tasks)
+    assert first is second
+    assert first == extract_system(hint="Keep foods.")
 
 
 @pytest.mark.parametrize("content", ["", '{"memories": [{"te'])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from memorypipe.errors import EndpointError, RejectedRequestError, RetryableModelError
+from memorypipe.llm.owner import Owner
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.stage import Reading
 from memorypipe.llm.types import Reply, Request
@@ -330,3 +331,121 @@ def test_closing_ends_what_is_under_way() -> None:
     worker.close()
     waiting.join(10)
     assert [type(error) for error in ended] == [CancelledError]
+
+
+def test_an_equal_request_outlives_the_cancelling_of_the_first_one(
+    start: Start, tmp_path: Path
+) -> None:
+    sent, answer = asyncio.Event(), asyncio.Event()
+
+    async def when_told(request: Request, _number: int) -> Reply:
+        sent.set()
+        await answer.wait()
+        return said(content(request))
+
+    worker, model = start(when_told, journal=str(tmp_path))
+
+    async def both() -> str:
+        first = asyncio.ensure_future(worker.answer(WordStage(), "the same"))
+        second = asyncio.ensure_future(worker.answer(WordStage(), "the same"))
+        await sent.wait()
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        answer.set()
+        return (await second).status
+
+    assert worker.wait(both()) == "ok"
+    assert len(model.requests) == 1
+
+
+def test_a_request_that_nobody_waits_for_any_more_is_called_off(
+    start: Start, tmp_path: Path
+) -> None:
+    sent, called_off = asyncio.Event(), asyncio.Event()
+
+    async def never(_request: Request, _number: int) -> Reply:
+        sent.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            called_off.set()
+        raise AssertionError
+
+    worker, _ = start(never, journal=str(tmp_path))
+
+    async def give_up() -> None:
+        task = asyncio.ensure_future(worker.answer(WordStage(), "x"))
+        await sent.wait()
+        task.cancel()
+        await asyncio.wait_for(called_off.wait(), timeout=10)
+
+    worker.wait(give_up())
+
+
+def test_what_the_endpoint_rejected_for_good_is_not_sent_again(
+    start: Start, tmp_path: Path
+) -> None:
+    worker, model = start(lambda *_: RejectedRequestError("no"), journal=str(tmp_path))
+    outcomes = [worker.run(WordStage(), ["x"])[0] for _ in range(3)]
+    assert {outcome.status for outcome in outcomes} == {"llm_error"}
+    assert len(model.requests) == 1
+
+
+def test_a_model_that_says_the_same_bad_thing_twice_is_not_asked_again(start: Start) -> None:
+    worker, model = start(lambda *_: said(""), max_retries=5)
+    (outcome,) = worker.run(WordStage(), ["x"])
+    assert (outcome.status, len(model.requests)) == ("parse_error", 2)
+
+
+def test_with_journal_only_nothing_is_sent_and_what_is_missing_says_so(
+    start: Start, tmp_path: Path
+) -> None:
+    paying, _ = start(echo, journal=str(tmp_path))
+    paying.run(WordStage(), ["known words"])
+    replaying, model = start(echo, journal=str(tmp_path), journal_only=True)
+    known, unknown = replaying.run(WordStage(), ["known words", "unknown"])
+    assert (known.status, known.cached) == ("ok", True)
+    assert (unknown.status, unknown.attempts) == ("llm_error", 0)
+    assert (unknown.error or "").startswith("JournalMissError: The journal")
+    assert model.requests == []
+
+
+def test_journal_only_repeats_a_run_with_its_bad_replies(start: Start, tmp_path: Path) -> None:
+    def second_try(request: Request, number: int) -> Reply:
+        return said("") if number == 1 else said(content(request))
+
+    paying, _ = start(second_try, journal=str(tmp_path), max_retries=1)
+    (first,) = paying.run(WordStage(), ["x"])
+    replaying, model = start(second_try, journal=str(tmp_path), max_retries=1, journal_only=True)
+    (again,) = replaying.run(WordStage(), ["x"])
+    assert (again.status, again.value, again.failures) == (
+        first.status,
+        first.value,
+        first.failures,
+    )
+    assert model.requests == []
+
+
+def test_when_the_process_that_wants_the_replies_has_ended_nothing_more_is_sent(
+    start: Start,
+) -> None:
+    worker, model = start(echo)
+    owner = Owner.current()
+    worker.serve(owner)
+    assert worker.run(WordStage(), ["x"])[0].status == "ok"
+    owner.pid = 2**22 + 1  # beyond the greatest process id
+    (outcome,) = worker.run(WordStage(), ["y"])
+    assert (outcome.status, outcome.attempts, len(model.requests)) == ("llm_error", 0, 1)
+
+
+def test_a_snapshot_counts_what_was_sent_failed_and_served(start: Start, tmp_path: Path) -> None:
+    worker, _ = start(
+        lambda request, n: BUSY if n == 1 else echo(request, n),
+        journal=str(tmp_path),
+        max_retries=1,
+    )
+    worker.run(WordStage(), ["x"])
+    worker.run(WordStage(), ["x"])
+    counted = worker.snapshot()
+    assert (counted["attempts"], counted["replies"], counted["journal_hits"]) == (2, 1, 1)
+    assert (counted["failures"], counted["in_flight"]) == ({"http_503": 1}, 0)

@@ -1,0 +1,114 @@
+"""Blocks cut to the size that suits a worker, without a task and without moving data.
+
+A block is what a worker answers as a whole: the unit of progress and of loss. Blocks come as
+large as 128 MB, which may be hundreds of thousands of rows: one worker would be busy for hours
+while the others wait. Ray's own `repartition` cuts them in tasks that copy every row and take a
+CPU. Ray Data's bundles can name slices of a block, and its map tasks read just these: so an
+operator that only rewrites bundles, on the driver, does it.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from ray.data._internal.execution.interfaces import PhysicalOperator, RefBundle
+from ray.data._internal.execution.operators.actor_pool_map_operator import ActorPoolMapOperator
+from ray.data._internal.execution.operators.base_physical_operator import OneToOneOperator
+from ray.data._internal.logical.interfaces import LogicalOperator, PhysicalPlan, Rule
+from ray.data._internal.logical.operators import Project
+from ray.data._internal.logical.rules import FuseOperators
+from ray.data.context import DataContext
+
+from memorypipe.expressions.ray_exprs import worker_exprs
+
+__all__ = ["CutBlocks"]
+
+# Long transcripts are cut finer: a worker holds many slices at once.
+_SLICE_BYTES = 1024 * 1024
+
+
+class _CutOperator(OneToOneOperator):
+    """Hands blocks on in slices of at most so many rows."""
+
+    def __init__(self, source: PhysicalOperator, context: DataContext, rows: int) -> None:
+        self._rows = rows
+        self._slices: deque[RefBundle] = deque()
+        super().__init__(f"Cut[{rows} rows]", source, context)
+
+    def _add_input_inner(self, refs: RefBundle, input_index: int) -> None:  # noqa: ARG002  # the only one
+        for piece in _cut(refs, self._rows):
+            self._slices.append(piece)
+            self._metrics.on_output_queued(piece)
+
+    def has_next(self) -> bool:
+        """Whether a slice waits."""
+        return bool(self._slices)
+
+    def _get_next_inner(self) -> RefBundle:
+        piece = self._slices.popleft()
+        self._metrics.on_output_dequeued(piece)
+        return piece
+
+    def get_stats(self) -> dict[str, Any]:
+        """Give no statistics: nothing is computed here."""
+        return {}
+
+    def num_outputs_total(self) -> int | None:
+        """Say that the number of slices is not known before the last block has come."""
+        return None
+
+    def implements_accurate_memory_accounting(self) -> bool:
+        """Slices are counted where they wait."""
+        return True
+
+
+def _cut(refs: RefBundle, rows: int) -> Iterator[RefBundle]:
+    """Give slices of one bundle, in order; a bundle of unknown size stays whole."""
+    total = refs.num_rows()
+    if total:
+        bytes_per_row = max(1, refs.size_bytes() // total)
+        rows = max(1, min(rows, _SLICE_BYTES // bytes_per_row))
+        while total > rows:
+            piece, refs = refs.slice(rows)
+            total -= rows
+            yield piece
+    yield refs
+
+
+class CutBlocks(Rule):
+    """Puts a cut before each pool of workers that asks for one.
+
+    It has to come before operators are fused: what is fused with a read gets its blocks whole.
+    """
+
+    @classmethod
+    def dependents(cls) -> list[type[Rule]]:
+        """Run before the rule that fuses operators, which also lays the links between them anew."""
+        return [FuseOperators]
+
+    def apply(self, plan: Any) -> PhysicalPlan:
+        """Rewrite the plan; applying it twice changes nothing."""
+        operators: dict[PhysicalOperator, LogicalOperator] = plan.op_map
+        for operator, logical in list(operators.items()):
+            rows = _wanted_rows(logical)
+            source = operator.input_dependencies[0] if operator.input_dependencies else None
+            if (
+                rows is None
+                or source is None
+                or not isinstance(operator, ActorPoolMapOperator)
+                or isinstance(source, _CutOperator)
+            ):
+                continue
+            cut = _CutOperator(source, plan.context, rows)
+            operator._input_dependencies = [cut]  # noqa: SLF001  # the only way to do it
+            operators[cut] = logical  # the rules that come after look every operator up
+        done: PhysicalPlan = plan
+        return done
+
+
+def _wanted_rows(logical: LogicalOperator) -> int | None:
+    """The smallest number of rows that an expression of ours in a projection asks for."""
+    if not isinstance(logical, Project):
+        return None
+    wanted = [expr.block_rows for expr in worker_exprs(logical.get_all_exprs())]
+    return min((rows for rows in wanted if rows is not None), default=None)

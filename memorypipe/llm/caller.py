@@ -1,0 +1,282 @@
+"""From a request to a reply: the journal first, then the endpoint, within all limits.
+
+Whatever can be paid for once is paid for once: what the journal knows is not sent, equal requests
+on their way are sent once, and what the endpoint has rejected for good is not sent again.
+"""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from memorypipe.errors import (
+    EndpointError,
+    JournalMissError,
+    ModelError,
+    RejectedRequestError,
+    StoppedError,
+)
+from memorypipe.llm.journal_keys import journal_key
+from memorypipe.llm.journal_types import Journal
+from memorypipe.llm.limits import Limits
+from memorypipe.llm.metrics import WorkerMetrics
+from memorypipe.llm.retry import EndpointHealth, is_retryable, next_wait_s, wait_base_s
+from memorypipe.llm.spec import ModelSpec
+from memorypipe.llm.stage import Reading
+from memorypipe.llm.tally import Tally
+from memorypipe.llm.tokens import estimate_request_tokens
+from memorypipe.llm.types import Model, Reply, Request
+
+if TYPE_CHECKING:
+    from memorypipe.llm.owner import Owner
+
+__all__ = ["Caller"]
+
+ValueT = TypeVar("ValueT")
+Read = Callable[[Reply], Reading[ValueT]]
+
+# A truncated reply is worth keeping: asked again it would be cut again.
+_WORTH_KEEPING = frozenset({"ok", "empty", "truncated"})
+
+# Rejections that are remembered; so many different ones are a sign of something else.
+_KNOWN_REJECTIONS = 10_000
+
+
+class Caller:
+    """Gets replies; belongs to one event loop.
+
+    Args:
+        spec: What to call, and how.
+        model: The live model.
+        limits: Of its calls.
+        journal: Keeps the replies; None: nothing is kept, and equal requests are each sent.
+        metrics: Counts.
+        rng: Dice of the retry jitter.
+    """
+
+    def __init__(  # noqa: PLR0913  # each is a part of its own
+        self,
+        spec: ModelSpec,
+        *,
+        model: Model,
+        limits: Limits,
+        journal: Journal | None,
+        metrics: WorkerMetrics,
+        rng: random.Random,
+    ) -> None:
+        self._spec = spec
+        self._model = model
+        self._limits = limits
+        self._journal = journal
+        self._metrics = metrics
+        self._rng = rng
+        self._health = EndpointHealth()
+        self._schema_works = True
+        self._under_way: dict[str, _UnderWay] = {}
+        self._rejected: dict[str, RejectedRequestError] = {}
+        self._stop_signal = asyncio.Event()
+        self._key_reads = 0
+        self._key_turn = asyncio.Lock()
+        self.stopped: EndpointError | None = None
+        self.owner: Owner | None = None
+
+    def reset(self) -> None:
+        """Forget that the endpoint was given up, so that a new job may try it again."""
+        self.stopped = None
+        self._stop_signal.clear()
+        self._health = EndpointHealth()
+
+    async def ask(
+        self, request: Request, read: Read[ValueT], tally: Tally, scope_key: str | None = None
+    ) -> tuple[Reply, Reading[ValueT]]:
+        """Get a reply and its reading.
+
+        Args:
+            request: What to send; the parameters of the spec win over its own.
+            read: Reads a reply; whether it can be used decides if the journal may serve it again.
+            tally: The budget that it is paid from.
+            scope_key: Whose data the reply holds, for the journal.
+
+        Raises:
+            ModelError: Where no reply came.
+        """
+        spec = self._spec
+        if spec.params:
+            request = replace(request, params={**request.params, **spec.params})
+        if self._journal is None:
+            reply = await self._attempts(request, tally)
+            return reply, read(reply)
+        key = journal_key(
+            spec.endpoint, spec.model, request.params, request.messages, spec.repeat_key
+        )
+        known = await self._journal.get(key, unusable=spec.journal_only)
+        if known is None:
+            return await self._ask_once(key, request, read, tally, scope_key)
+        self._metrics.hit()
+        tally.hit(known)
+        return known, read(known)
+
+    async def _ask_once(
+        self,
+        key: str,
+        request: Request,
+        read: Read[ValueT],
+        tally: Tally,
+        scope_key: str | None,
+    ) -> tuple[Reply, Reading[ValueT]]:
+        """Ask the endpoint, or wait for the reply to an equal request on its way there."""
+        under_way = self._under_way.get(key)
+        if under_way is not None:
+            reply = await under_way.wait()
+            self._metrics.hit()
+            tally.hit(reply)
+            return reply, read(reply)
+        self._metrics.miss()
+        if self._spec.journal_only:
+            raise JournalMissError(
+                f"The journal {self._spec.journal!r} has no reply to this request, and "
+                f"journal_only asks nobody else. Run once without journal_only, with the same "
+                f"endpoint name, model, parameters and prompts."
+            )
+        if key in self._rejected:
+            raise self._rejected[key]
+        under_way = _UnderWay(self._ask_and_keep(key, request, read, tally, scope_key))
+        self._under_way[key] = under_way
+        under_way.task.add_done_callback(lambda _: self._under_way.pop(key))
+        reply = await under_way.wait()
+        return reply, read(reply)
+
+    async def _ask_and_keep(
+        self,
+        key: str,
+        request: Request,
+        read: Read[ValueT],
+        tally: Tally,
+        scope_key: str | None,
+    ) -> Reply:
+        try:
+            reply = await self._attempts(request, tally)
+        except RejectedRequestError as error:
+            if len(self._rejected) < _KNOWN_REJECTIONS:
+                self._rejected[key] = error
+            raise
+        if self._journal is not None:
+            usable = read(reply).status in _WORTH_KEEPING
+            await self._journal.put(key, reply, usable=usable, scope_key=scope_key)
+        return reply
+
+    async def _attempts(self, request: Request, tally: Tally) -> Reply:
+        """Send a request until a reply comes or the attempts are used up."""
+        attempt = 0
+        while True:
+            attempt += 1
+            tally.take()
+            key_reads = self._key_reads
+            try:
+                reply = await self._send(request)
+            except ModelError as error:
+                self._note_failure(error, tally)
+                if isinstance(error, EndpointError):
+                    await self._read_key_again(key_reads)
+                if not self._is_worth_another(error) or not tally.attempts_left:
+                    raise
+                answering = self._health.answers(time.monotonic())
+                base_s = wait_base_s(error, answering=answering)
+                await self._pause(next_wait_s(error, attempt, rng=self._rng, base_s=base_s))
+                continue
+            self._health.success(time.monotonic())
+            tally.paid(reply)
+            return reply
+
+    def _note_failure(self, error: ModelError, tally: Tally) -> None:
+        """Count a failure, and give the endpoint up where it is final for the job."""
+        tally.fail(getattr(error, "kind", type(error).__name__))
+        if isinstance(error, StoppedError):
+            tally.give_back()
+        gave_up = self._health.failure(error, time.monotonic()) == "stop"
+        if gave_up and isinstance(error, EndpointError) and self.stopped is None:
+            self.stopped = error
+            self._stop_signal.set()
+
+    async def _read_key_again(self, known_reads: int) -> None:
+        """Read the key again, once for all requests that failed with the one before."""
+        async with self._key_turn:
+            if self._key_reads == known_reads and self.stopped is None:
+                await self._model.refresh_key()
+                self._key_reads += 1
+
+    def _is_worth_another(self, error: ModelError) -> bool:
+        if self.stopped is not None:
+            return False
+        return is_retryable(error) or isinstance(error, EndpointError)
+
+    async def _pause(self, wait_s: float) -> None:
+        """Wait between attempts, but not beyond a stop."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stop_signal.wait(), timeout=wait_s)
+
+    async def _send(self, request: Request) -> Reply:
+        """Send once; a schema that the server does not know is left out from then on."""
+        has_own_schema = (
+            "response_format" in request.params and "response_format" not in self._spec.params
+        )
+        try:
+            return await self._send_as_is(request, may_be_plain=has_own_schema)
+        except RejectedRequestError as error:
+            if not (has_own_schema and error.rejects_schema):
+                raise
+        self._schema_works = False
+        return await self._send_as_is(request, may_be_plain=True)
+
+    async def _send_as_is(self, request: Request, *, may_be_plain: bool) -> Reply:
+        tokens = estimate_request_tokens(request.messages)
+        async with self._limits.attempt(tokens) as attempt:
+            if may_be_plain and not self._schema_works:
+                # Known only now that its turn has come.
+                request = _plain(request)
+            if self.stopped is not None:
+                raise StoppedError("The endpoint was given up; this request was not sent.")
+            if self.owner is not None and self.owner.is_gone():
+                raise StoppedError("The process that wanted this reply has ended; it was not sent.")
+            self._metrics.sent()
+            started_s = time.monotonic()
+            try:
+                reply = await self._model.complete(request)
+            except ModelError as error:
+                kind = getattr(error, "kind", type(error).__name__)
+                self._metrics.failed(kind, (time.monotonic() - started_s) * 1e3)
+                attempt.failed(error)
+                raise
+            attempt.replied(reply)
+            self._metrics.replied(reply, self._cost(reply))
+            return reply
+
+    def _cost(self, reply: Reply) -> float:
+        prices = self._spec.prices
+        return prices.cost(reply.prompt_tokens, reply.completion_tokens) if prices else 0.0
+
+
+def _plain(request: Request) -> Request:
+    """Give a request without its schema."""
+    params = {k: v for k, v in request.params.items() if k != "response_format"}
+    return replace(request, params=params)
+
+
+class _UnderWay:
+    """A request on its way, and how many wait for its reply; without any it is called off."""
+
+    def __init__(self, work: Coroutine[Any, Any, Reply]) -> None:
+        self.task = asyncio.ensure_future(work)
+        self._waiting = 0
+
+    async def wait(self) -> Reply:
+        self._waiting += 1
+        try:
+            return await asyncio.shield(self.task)
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self.task.cancel()

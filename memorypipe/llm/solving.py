@@ -1,0 +1,97 @@
+"""From a task to its reading: ask, ask again with what was wrong, or cut the task in two."""
+
+from dataclasses import replace
+from typing import Generic, TypeVar
+
+from memorypipe.errors import ModelError, StoppedError
+from memorypipe.llm.caller import Caller
+from memorypipe.llm.stage import Reading, Stage
+from memorypipe.llm.tally import Tally
+from memorypipe.prompts.retry import retry_messages
+
+__all__ = ["Solver"]
+
+TaskT = TypeVar("TaskT")
+ValueT = TypeVar("ValueT")
+
+# The model may do better when it is told what was wrong.
+_WORTH_ANOTHER = frozenset({"parse_error", "incomplete"})
+
+
+class Solver(Generic[TaskT, ValueT]):
+    """Solves one task within one budget of attempts.
+
+    Args:
+        stage: The kind of work.
+        caller: Gets replies.
+        tally: The budget, for the task with all its corrections and halves.
+        scope_key: Whose data the task is about; None where nobody says.
+    """
+
+    def __init__(
+        self,
+        stage: Stage[TaskT, ValueT],
+        caller: Caller,
+        tally: Tally,
+        scope_key: str | None = None,
+    ) -> None:
+        self._stage = stage
+        self._caller = caller
+        self._tally = tally
+        self._scope_key = scope_key
+
+    async def solve(self, task: TaskT) -> Reading[ValueT]:
+        """Get a reading, asking again or cutting the task in two while the budget lasts."""
+        tally = self._tally
+        request = self._stage.request(task)
+        best: Reading[ValueT] | None = None
+        before: str | None = None
+        while True:
+            reply, reading = await self._caller.ask(
+                request, lambda reply: self._stage.read(task, reply), tally, self._scope_key
+            )
+            tally.last_reply = reply
+            if reading.status == "truncated" and tally.attempts_left > 1:
+                tally.fail("truncated")
+                return await self._solve_halves(task, reading)
+            if reading.value is not None:
+                best = reading
+            # A model that says the same again will do so for ever.
+            is_stuck = before is not None and reply.content == before
+            if reading.status not in _WORTH_ANOTHER or not tally.attempts_left or is_stuck:
+                return best or reading
+            before = reply.content
+            tally.fail(reading.status)
+            error = reading.error or "it holds no readable item"
+            messages = retry_messages(request.messages, reply.content, error)
+            request = replace(request, messages=messages)
+
+    async def _solve_halves(self, task: TaskT, whole: Reading[ValueT]) -> Reading[ValueT]:
+        """Answer the two halves of a task whose reply did not fit."""
+        halves = self._stage.split(task)
+        if halves is None:
+            return whole
+        first, second = [await self._solve_half(half) for half in halves]
+        if first.value is None and second.value is None:
+            return whole
+        good = {first.status, second.status} <= {"ok", "empty"}
+        errors = [reading.error for reading in (whole, first, second) if reading.error]
+        return Reading(
+            value=self._stage.merge(task, first.value, second.value, whole.value),
+            status="ok" if good else "truncated",
+            error=None if good else "; ".join(errors),
+            dropped_items=first.dropped_items + second.dropped_items,
+            repaired=first.repaired + second.repaired,
+        )
+
+    async def _solve_half(self, half: TaskT) -> Reading[ValueT]:
+        if not self._tally.attempts_left:
+            return Reading(value=None, status="truncated", error="no attempt is left for a half")
+        try:
+            return await self.solve(half)
+        except StoppedError:
+            raise
+        except ModelError as error:
+            if self._caller.stopped is not None:
+                raise
+            return Reading(value=None, status="truncated", error=f"{type(error).__name__}: {error}")
