@@ -24,6 +24,7 @@ class ExitCode(IntEnum):
     ERROR = 1
     USAGE = 2
     INCOMPLETE = 3
+    STOPPED = 4
     HELD = 5
     INTERRUPTED = 130
 
@@ -88,6 +89,8 @@ def exit_code(summary: "RunSummary", *, max_rejected: Threshold, max_failed: Thr
         return ExitCode.ERROR
     if summary.status == "held":
         return ExitCode.HELD
+    if summary.status == "stopped":
+        return ExitCode.STOPPED
     rejected = summary.rejected_lines
     too_many = max_rejected.is_exceeded(rejected, rejected + summary.conversations)
     if too_many or max_failed.is_exceeded(summary.windows_failed, summary.windows):

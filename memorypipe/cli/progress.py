@@ -23,6 +23,7 @@ __all__ = ["ProgressDisplay"]
 
 _STAGES = {
     "windows": "Reading the log",
+    "batch": "Waiting for batches",
     "extract": "Extracting facts",
     "decide": "Deciding changes",
 }

@@ -8,13 +8,27 @@ from typing import Any
 from rich.text import Text
 
 from memorypipe.cli.output import plain, shown_scope, shown_time
+from memorypipe.pipeline.bounds import BOUND_OPTIONS
 from memorypipe.pipeline.summary import RunSummary
 
-__all__ = ["change_lines", "choose_changes", "count_line", "open_window_lines", "summary_lines"]
+__all__ = [
+    "change_lines",
+    "choose_changes",
+    "count_line",
+    "open_window_lines",
+    "stopped_message",
+    "summary_lines",
+]
 
 _MARKS = {"ADD": ("+", "green"), "UPDATE": ("~", "yellow"), "DELETE": ("-", "red")}
-_STATUS_STYLES = {"done": "bold green", "planned": "bold cyan", "failed": "bold red"}
+_STATUS_STYLES = {
+    "done": "bold green",
+    "planned": "bold cyan",
+    "failed": "bold red",
+    "crashed": "bold red",
+}
 _SHOWN_REASONS = 5
+_MS_PER_S = 1000
 
 
 def choose_changes(actions: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, Any]]:
@@ -97,6 +111,8 @@ def summary_lines(
     yield _log_line(summary)
     yield count_line(summary)
     yield _call_line(summary)
+    yield from _batch_lines(summary)
+    yield from _effort_lines(summary)
     yield Text.assemble(("  table     ", "dim"), table)
     if changes:
         yield Text("")
@@ -135,14 +151,53 @@ def _call_line(summary: RunSummary) -> Text:
     return Text.assemble(("  model     ", "dim"), " · ".join(part for part in parts if part))
 
 
+def _batch_lines(summary: RunSummary) -> Iterator[Text]:
+    """Show what was asked in batches; the line of calls counts none of it as sent."""
+    if (batch := summary.batch) is None:
+        return
+    tokens = f"{batch['prompt_tokens']:,} + {batch['completion_tokens']:,} tokens at batch prices"
+    asked = f"{_count(batch['requests'], 'request')} in {batch['batches']:,}"
+    names = ("answered", "unusable", "failed", "expired")
+    shown = [f"{batch[name]:,} {name}" for name in names if batch[name]]
+    yield Text.assemble(("  batches   ", "dim"), " · ".join([asked, *shown, tokens]))
+
+
+def _effort_lines(summary: RunSummary) -> Iterator[Text]:
+    """Show how long the endpoint took, and what failed on the way."""
+    if latency_ms := summary.latency_ms:
+        waited = [f"waited {s:,.1f} s for {k}" for k, s in summary.waited_s.items() if s >= 1]
+        shown = [f"{name} {_duration(ms)}" for name, ms in latency_ms.items()]
+        at_once = f"at most {summary.max_in_flight:,} at a time" if summary.max_in_flight else ""
+        parts = [", ".join(shown), at_once, *waited]
+        yield Text.assemble(("  requests  ", "dim"), " · ".join(part for part in parts if part))
+    if summary.failures:
+        counts = sorted(summary.failures.items(), key=lambda item: (-item[1], item[0]))
+        shown = [f"{plain(kind)}: {count:,}" for kind, count in counts]
+        yield Text.assemble(("  failures  ", "dim"), " · ".join(shown))
+
+
+def _duration(milliseconds: float) -> str:
+    """Show a duration.
+
+    Example:
+        >>> _duration(74.6), _duration(1250)
+        ('75 ms', '1.2 s')
+    """
+    if milliseconds < _MS_PER_S:
+        return f"{milliseconds:.0f} ms"
+    return f"{milliseconds / _MS_PER_S:,.1f} s"
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _problem_lines(summary: RunSummary, reasons: Sequence[str], table: str) -> Iterator[Text]:
     folder = f"{table.rstrip('/')}/runs/{summary.run_id}"
-    if summary.windows_failed or summary.rejected_lines:
+    if summary.windows_failed or summary.rejected_lines or summary.stopped_by:
         yield Text("")
+    if summary.stopped_by:
+        yield Text.assemble(("  ! ", "yellow"), stopped_message(summary))
     if summary.windows_failed:
         yield Text.assemble(
             ("  ! ", "yellow"),
@@ -155,6 +210,22 @@ def _problem_lines(summary: RunSummary, reasons: Sequence[str], table: str) -> I
             f"could not be read: {_count(summary.rejected_lines, 'line')}, listed in ",
             f"{folder}/rejects.jsonl",
         )
+
+
+def stopped_message(summary: RunSummary) -> str:
+    """Say which bound stopped a run, what is left, and how to go on.
+
+    Args:
+        summary: Of a run with `stopped_by`.
+    """
+    by = summary.stopped_by or {}
+    option = BOUND_OPTIONS.get(by["bound"], by["bound"])
+    used = f"{by['used']:,} of {by['limit']:,} used; " if by["limit"] and by["used"] else ""
+    return (
+        f"stopped by {option}: {used}{_count(summary.windows_failed, 'window')} left. The same "
+        f"command goes on from here, as far as its bound allows; what was answered is not paid "
+        f"again."
+    )
 
 
 def _reason_lines(reasons: Sequence[str]) -> Iterator[Text]:

@@ -31,7 +31,6 @@ def report_run(output: Output, planned: Plan, summary: RunSummary, *, table: str
         summary: Its numbers.
         table: The table's place, as the user gave it.
     """
-    is_planned = summary.status == "planned"
     value = {**summary.to_dict(), "table": table}
     if summary.held_back:
         value["error"] = held_message(summary)
@@ -39,13 +38,13 @@ def report_run(output: Output, planned: Plan, summary: RunSummary, *, table: str
     if output.as_json:
         output.result(value, ())
         return
-    changes = some_changes(planned.actions(), _PLANNED_CHANGES if is_planned else _EXAMPLES)
+    changes = some_changes(planned.actions(), _PLANNED_CHANGES if summary.is_plan else _EXAMPLES)
     reasons = planned.open_windows()["reason"].to_pylist() if summary.windows_failed else []
     steps = next_steps(
         summary,
         changes,
         table=table,
-        memory_id=None if is_planned else _some_memory(table, changes),
+        memory_id=None if summary.is_plan else _some_memory(table, changes),
         has_table=MemoryTable.exists(table),
     )
     lines = summary_lines(summary, changes, table=table, next_steps=steps, open_reasons=reasons)
@@ -97,8 +96,9 @@ def next_steps(
         has_table: Whether there is a table yet.
     """
     place = "" if table == DEFAULT_TABLE else f" --table {shlex.quote(table)}"
-    if summary.status == "planned":
-        return [(f"memorypipe apply {summary.run_id}{place}", "commit this plan")]
+    if summary.is_plan:
+        what = "commit this plan" if summary.status == "planned" else "commit what was decided"
+        return [(f"memorypipe apply {summary.run_id}{place}", what)]
     scope = dict(changes[0]["scope"]) if changes else {}
     pairs = "".join(f" --scope {shlex.quote(f'{k}={v}')}" for k, v in sorted(scope.items()))
     steps = [(f"memorypipe show{pairs}{place}", "what is remembered")] if has_table else []

@@ -2,22 +2,34 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rich.text import Text
+
 from memorypipe.cli.exit_codes import ExitCode
 from memorypipe.cli.options import RunsOptions, RunsShowOptions
-from memorypipe.cli.output import Output
-from memorypipe.cli.render_run import open_window_lines
+from memorypipe.cli.output import Output, plain
+from memorypipe.cli.render_run import open_window_lines, summary_lines
 from memorypipe.cli.render_table import run_lines
 from memorypipe.cli.run_report import report_run
 from memorypipe.cli.table_commands import open_table
 from memorypipe.errors import PlanError
+from memorypipe.llm.batch_records import BatchRecord
+from memorypipe.pipeline.batch_folder import open_batches
 from memorypipe.pipeline.plan import Plan
+from memorypipe.pipeline.run_folder import RunFolder
+from memorypipe.pipeline.run_record import shown_status
+from memorypipe.pipeline.summary import RunSummary
 from memorypipe.table.table import MemoryTable
+from memorypipe.table.times import now_utc
 
-__all__ = ["list_runs", "merge_runs", "show_run"]
+__all__ = ["list_runs", "merge_runs", "open_batch_lines", "show_run", "unfinished_lines"]
+
+# Statuses of runs that wrote no plan.
+_UNFINISHED = frozenset({"running", "crashed", "failed"})
 
 
 def list_runs(options: RunsOptions) -> int:
@@ -33,6 +45,10 @@ def list_runs(options: RunsOptions) -> int:
 def show_run(options: RunsShowOptions) -> int:
     """Show one run: its numbers, its changes, and the windows that stay open."""
     output = Output(as_json=options.json)
+    record = RunFolder.of(options.table, options.run).read_json("run")
+    status = shown_status(record, now_utc())
+    if status in _UNFINISHED or "error" in record:
+        return _show_unfinished(output, {**record, "status": status}, options.table)
     planned = Plan(options.table, options.run)
     if not (options.failed or options.json):
         report_run(output, planned, planned.summary(), table=options.table)
@@ -41,6 +57,39 @@ def show_run(options: RunsShowOptions) -> int:
     value = {**planned.summary().to_dict(), "open_windows": opened}
     output.result(value, open_window_lines(opened))
     return ExitCode.DONE
+
+
+def _show_unfinished(output: Output, record: Mapping[str, Any], table: str) -> int:
+    """Show a run that never came to its end, or has not yet: its numbers so far."""
+    summary = RunSummary.from_dict(record)
+    lines = summary_lines(summary, (), table=table, next_steps=())
+    batches = open_batches(table, summary.run_id)
+    value = {**record, "open_batches": [asdict(batch) for batch in batches]}
+    told = (*unfinished_lines(record), *open_batch_lines(batches))
+    output.result(value, (*lines, Text(""), *told))
+    return ExitCode.DONE
+
+
+def open_batch_lines(batches: Sequence[BatchRecord]) -> Iterator[Text]:
+    """Show the batches of a run that a provider is at work on, or that wait to be sent."""
+    for batch in batches:
+        where = plain(batch.batch_id) if batch.batch_id else f"not sent yet ({batch.state})"
+        yield Text(f"      batch of {batch.requests:,} requests: {where}")
+
+
+def unfinished_lines(record: Mapping[str, Any]) -> Iterator[Text]:
+    """Say how far a run came that has not come to its end, and how to go on.
+
+    Args:
+        record: Of its folder, with the status as it is now.
+    """
+    so_far = f"{record['stage']}, {record['windows_done']:,} of {record['windows']:,} windows"
+    if record["status"] == "running":
+        yield Text.assemble(("  ! ", "yellow"), f"still running: {so_far}")
+        return
+    why = f": {plain(record['error'])}" if "error" in record else ""
+    yield Text.assemble(("  ! ", "yellow"), f"it ended in the middle ({so_far}){why}")
+    yield Text("    The same command goes on from there; what was answered is not paid again.")
 
 
 def merge_runs(
@@ -59,7 +108,7 @@ def merge_runs(
     for run in committed:
         known = found.get(run["run_id"], {})
         status = known.get("status", "done")
-        status = "done" if status in {"planned", "held"} else status
+        status = "done" if status in {"planned", "held", *_UNFINISHED} else status
         found[run["run_id"]] = {**known, **run, "status": status}
     return sorted(found.values(), key=lambda run: (run["at"], run["run_id"]))
 
@@ -81,11 +130,17 @@ def _committed(table_uri: str) -> list[dict[str, Any]]:
 
 
 def _recorded(table_uri: str) -> Iterator[dict[str, Any]]:
-    """Read the summaries of the run folders; one that was never planned to its end has none."""
-    for folder in sorted((Path(table_uri) / "runs").glob("[!.]*")):
+    """Read the summaries of the run folders; one of which nothing was written yet has none."""
+    for path in sorted((Path(table_uri) / "runs").glob("[!.]*")):
+        folder = RunFolder(path)
         try:
-            planned = Plan(table_uri, folder.name)
+            record = folder.read_json("run")
+            # A version that wrote no record before the end wrote no start either.
+            at = record.get("started_at") or folder.read_json("manifest")["planned_at"]
         except PlanError:
             continue
-        at = datetime.fromisoformat(planned.manifest["planned_at"]).astimezone(UTC)
-        yield {**planned.summary().to_dict(), "at": at}
+        yield {
+            **RunSummary.from_dict(record).to_dict(),
+            "status": shown_status(record, now_utc()),
+            "at": datetime.fromisoformat(at).astimezone(UTC),
+        }

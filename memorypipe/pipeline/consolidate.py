@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memorypipe.cells.actions import fallback_actions, resolve_actions
-from memorypipe.expressions.build_action import DecideWork
+from memorypipe.cells.actions import fallback_actions
+from memorypipe.expressions.build_action import DecideWork, resolved_actions
 from memorypipe.llm.reply import ReadActions
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.types import Fact
@@ -152,9 +152,7 @@ class _ScopeRun:
             problems: Mapping[int, str] = {}
             self.fallback += len(facts)
         else:
-            resolved = resolve_actions(
-                work.facts, work.existing, outcome.value, fallback_action=self._fallback_action
-            )
+            resolved = resolved_actions(work, outcome.value, fallback_action=self._fallback_action)
             actions, conflicts = resolved.actions, frozenset(resolved.conflicts)
             problems = {} if self._settings.commit_fallback else resolved.problems
             self.fallback += len(resolved.problems) - len(problems)

@@ -11,6 +11,8 @@ from ray.data import ActorPoolStrategy
 
 from memorypipe.errors import MemoryPipeError
 from memorypipe.expressions.build_action import DecideWork, MemoryBuildAction
+from memorypipe.expressions.coordinator import connect
+from memorypipe.expressions.ray_metrics import publish
 from memorypipe.expressions.ray_rules import MAX_BLOCKS_IN_HAND
 from memorypipe.expressions.worker_errors import plainly
 from memorypipe.llm.reply import ReadActions
@@ -24,7 +26,7 @@ from memorypipe.rank import Memory, live_memories
 from memorypipe.schema import ACTIONS, RECORD_TYPE_MEMORY, SCOPE
 from memorypipe.table.table import MemoryTable
 
-__all__ = ["SCOPE_RESULTS", "Decider", "decide_actions"]
+__all__ = ["SCOPE_RESULTS", "Decider", "decide_actions", "in_time", "window_facts"]
 
 # Never a scope that is older than what nothing dates.
 _UNDATED = datetime.min.replace(tzinfo=UTC)
@@ -114,8 +116,9 @@ class _Partition:
             return
         with plainly():
             memories = self._memories(list(by_scope))
-            worker = get_worker(self._decider.decide.spec)
+            worker = get_worker(self._decider.decide.spec, connect)
             results = worker.wait(self._decide_scopes(worker, by_scope, memories))
+            publish(worker)
         yield from results
 
     def _memories(self, scope_keys: Sequence[str]) -> dict[str, list[Memory]]:
@@ -144,12 +147,12 @@ class _Partition:
         expression = self._decider.decide
 
         async def decide(work: DecideWork) -> Outcome[ReadActions]:
-            return await worker.answer(expression.stage, work)
+            return await worker.answer(expression.stage, work, scope_key=scope_key)
 
-        rows.sort(key=_in_time)
+        rows.sort(key=in_time)
         result = await consolidate_scope(
             scope_key,
-            [_window_facts(place, row) for place, row in enumerate(rows)],
+            [window_facts(place, row) for place, row in enumerate(rows)],
             memories,
             decide=decide,
             settings=self._decider.settings,
@@ -176,11 +179,12 @@ class _Partition:
         return pa.Table.from_pylist([scope], schema=SCOPE_RESULTS)
 
 
-def _in_time(row: Mapping[str, Any]) -> tuple[datetime, str, int]:
+def in_time(row: Mapping[str, Any]) -> tuple[datetime, str, int]:
+    """Give the place of a window in its scope's time order, as a sorting key."""
     return (row["event_time"] or _UNDATED, row["conversation_id"], row["window_index"])
 
 
-def _window_facts(place: int, row: Mapping[str, Any]) -> WindowFacts:
+def window_facts(place: int, row: Mapping[str, Any]) -> WindowFacts:
     """Read a row of `memorypipe.schema.FACTS`."""
     error = row["error"] or row["status"]
     if row["facts_json"] is None:

@@ -39,7 +39,7 @@ class Plan:
 
     def summary(self) -> RunSummary:
         """Give the numbers of the run."""
-        return RunSummary(**self._summary)
+        return RunSummary.from_dict(self._summary)
 
     def actions(self) -> pa.Table:
         """Give all actions, NONE included: schema `memorypipe.schema.ACTIONS`, by scope, seq."""

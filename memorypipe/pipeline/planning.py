@@ -1,9 +1,10 @@
 """Planning: cut windows, extract facts, decide actions, and write all of it down."""
 
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Literal
@@ -11,27 +12,31 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import ray
 
 from memorypipe.errors import MemoryPipeError, PlanError
 from memorypipe.expressions.build_action import MemoryBuildAction
 from memorypipe.expressions.extract import MemoryExtract
-from memorypipe.logs.known import pack_keys
-from memorypipe.logs.read import ConversationLog, windows
+from memorypipe.llm.batch_settings import BatchSettings
+from memorypipe.llm.control import Bounds
+from memorypipe.logs.read import ConversationLog
+from memorypipe.pipeline.accounting import Accounts, call_totals, fact_totals
+from memorypipe.pipeline.coordination import Coordination
+from memorypipe.pipeline.cutting import cut_windows
 from memorypipe.pipeline.deciding import Decider, decide_actions
 from memorypipe.pipeline.extraction import extract_facts
 from memorypipe.pipeline.identity import WindowDigest, describe_stage, make_run_id
 from memorypipe.pipeline.on_ray import arrow_batches
 from memorypipe.pipeline.plan import Plan
 from memorypipe.pipeline.run_folder import OPEN_WINDOWS, SCOPES, RunFolder
+from memorypipe.pipeline.run_record import EVERY_S, Heartbeat, RunRecord
 from memorypipe.pipeline.settings import ConsolidationSettings
-from memorypipe.pipeline.summary import RunSummary, call_totals, fact_totals
+from memorypipe.pipeline.summary import RunStatus, RunSummary
 from memorypipe.schema import ACTIONS
 from memorypipe.table.table import MemoryTable
 
 __all__ = ["PlanConfig", "Planning", "Progress"]
 
-ProgressStage = Literal["windows", "extract", "decide", "commit"]
+ProgressStage = Literal["windows", "batch", "extract", "decide", "commit"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +65,8 @@ class PlanConfig:
         settings: How windows are cut and facts are grouped.
         on_progress: Called with each step forward.
         clock: Gives the time of the run.
+        bounds: Where the run stops, whatever is left.
+        batch: How batches are cut where the extraction is asked in batches; None where not.
     """
 
     table_uri: str
@@ -68,6 +75,8 @@ class PlanConfig:
     settings: ConsolidationSettings
     on_progress: Callable[[Progress], None]
     clock: Callable[[], datetime]
+    bounds: Bounds = field(default_factory=Bounds)
+    batch: BatchSettings | None = None
 
 
 class Planning:
@@ -84,7 +93,14 @@ class Planning:
         self._log = log
         self._run_id = run_id
         self._started = time.monotonic()
-        self._totals: Counter[str] = Counter()
+        self._cut = 0
+        self._batch: dict[str, int] | None = None
+        self._progress = Progress(stage="windows", done=0, total=None)
+        specs = (config.extract.spec, config.decide.spec)
+        self._accounts = Accounts(
+            bounds=config.bounds, has_prices=any(spec.prices is not None for spec in specs)
+        )
+        self._coordination = Coordination(uuid.uuid4().hex, config.bounds)
         uri = config.table_uri
         table = MemoryTable.open(uri, create=False) if MemoryTable.exists(uri) else None
         if table is not None and run_id in table.runs()["run_id"].to_pylist():
@@ -94,37 +110,51 @@ class Planning:
 
     def plan(self) -> Plan:
         """Plan, and write everything down."""
-        folder = self._cut_windows()
-        run_id = folder.path.name
-        if self._totals["cut"]:
+        try:
+            folder = self._cut_windows()
+            if self._cut:
+                self._accounts.begin("extract")
+            record = RunRecord(folder, lambda: self._describe(folder), clock=self._config.clock)
+            record.write()
+            try:
+                with Heartbeat(record.write, every_s=EVERY_S):
+                    actions, opened = self._work(folder)
+            except BaseException as error:
+                record.write(**_ending(error))
+                raise
+            folder.write_json("manifest", self._manifest(folder.path.name))
+            record.write(**self._summary(folder, actions, opened).to_dict())
+        finally:
+            self._coordination.close()
+        return Plan(self._config.table_uri, folder.path.name)
+
+    def _work(self, folder: RunFolder) -> tuple[pa.Table, pa.Table]:
+        """Extract and decide the windows that were cut; give the actions and the open windows."""
+        actions, opened = ACTIONS.empty_table(), OPEN_WINDOWS.empty_table()
+        if self._cut:
+            self._fill_journal(folder)
             self._extract_facts(folder)
             actions, opened = self._decide(folder)
-        else:
-            actions, opened = ACTIONS.empty_table(), OPEN_WINDOWS.empty_table()
         folder.write_table("actions", actions)
         folder.write_table("open", opened)
         folder.write_lines("rejects", _reject_lines(self._log))
-        folder.write_json("manifest", self._manifest(run_id))
-        folder.write_json("run", self._summary(run_id, actions, opened).to_dict())
-        return Plan(self._config.table_uri, run_id)
+        return actions, opened
 
     def _cut_windows(self) -> RunFolder:
         """Write the windows, and name the run after them."""
         settings = self._config.settings
         uri = self._config.table_uri
-        dataset = windows(
-            self._log.dataset,
-            window_tokens=settings.window_tokens,
-            overlap_messages=settings.overlap_messages,
-            known_keys_ref=ray.put(pack_keys(self._known_keys)) if self._known_keys else None,
-        )
+        dataset = cut_windows(self._log.dataset, settings, self._known_keys)
         digest = WindowDigest()
         with RunFolder.scratch(uri) as scratch:
             for part, batch in enumerate(arrow_batches(dataset)):
                 digest.add(batch["window_id"])
                 scratch.write_part("windows", part, batch)
-                self._totals["cut"] += batch.num_rows
-                self._report("windows", self._totals["cut"], None)
+                self._cut += batch.num_rows
+                if self._cut:
+                    # It takes a second to come up, while the rest is cut and the workers start.
+                    self._coordination.start(self._config.extract, self._config.decide)
+                self._report("windows", self._cut, None)
             run_id = self._run_id or make_run_id(
                 windows=digest.value(),
                 stages=self._stages(),
@@ -133,38 +163,59 @@ class Planning:
             )
             return scratch.become(run_id)
 
+    def _fill_journal(self, folder: RunFolder) -> None:
+        """Have the extraction answered in batches, where that is wanted."""
+        if self._config.batch is None:
+            return
+        from memorypipe.pipeline.batch_extraction import fill_journal  # noqa: PLC0415  # imports the client library
+
+        totals = fill_journal(
+            folder.parts("windows"),
+            self._config.extract,
+            table_uri=self._config.table_uri,
+            run_id=folder.path.name,
+            settings=self._config.batch,
+            on_progress=lambda done, total: self._report("batch", done, total),
+        )
+        self._batch = asdict(totals)
+
     def _extract_facts(self, folder: RunFolder) -> None:
-        done, total = 0, self._totals["cut"]
+        done, total = 0, self._cut
         self._report("extract", done, total)
         cut = folder.parts("windows")
-        for part, facts in enumerate(extract_facts(cut, self._config.extract)):
+        extract = self._coordination.join(self._config.extract)
+        for part, facts in enumerate(extract_facts(cut, extract)):
             folder.write_part("facts", part, facts)
-            self._totals += fact_totals(facts)
+            self._accounts.add_rows(fact_totals(facts))
             done += facts.num_rows
             self._report("extract", done, total)
         _check_all_back("extraction", done, total)
+        self._read_counts()
 
     def _decide(self, folder: RunFolder) -> tuple[pa.Table, pa.Table]:
         config = self._config
         decider = Decider(
-            decide=config.decide,
+            decide=self._coordination.join(config.decide),
             settings=config.settings,
             table_uri=config.table_uri,
             base_version=self._base_version,
         )
         facts = folder.parts("facts")
-        self._report("decide", 0, self._totals["cut"])
+        self._accounts.begin("decide")
+        self._report("decide", 0, self._cut)
         names = ["scope_key", "window_id", "conversation_id"]
         cut = pa.concat_tables([pq.read_table(part, columns=names) for part in facts])
         windows_of = Counter(cut["scope_key"].to_pylist())
         results, done = [], 0
         for batch in decide_actions(facts, decider):
             results.append(batch)
-            self._totals += call_totals(c for calls in batch["calls"].to_pylist() for c in calls)
-            self._totals["fallback"] += sum(batch["fallback"].to_pylist())
+            totals = call_totals(c for calls in batch["calls"].to_pylist() for c in calls)
+            totals["fallback"] = sum(batch["fallback"].to_pylist())
+            self._accounts.add_rows(totals)
             done += sum(windows_of[scope_key] for scope_key in batch["scope_key"].to_pylist())
-            self._report("decide", done, self._totals["cut"])
-        _check_all_back("consolidation", done, self._totals["cut"])
+            self._report("decide", done, self._cut)
+        _check_all_back("consolidation", done, self._cut)
+        self._read_counts()
         scopes = pa.concat_tables(results).sort_by("scope_key")
         chains = [scopes["scope_key"], pc.list_value_length(scopes["calls"]).cast(pa.int64())]
         folder.write_table("scopes", pa.table(chains, schema=SCOPES))
@@ -174,7 +225,12 @@ class Planning:
         )
 
     def _report(self, stage: ProgressStage, done: int, total: int | None) -> None:
-        self._config.on_progress(Progress(stage=stage, done=done, total=total))
+        self._progress = Progress(stage=stage, done=done, total=total)
+        self._config.on_progress(self._progress)
+
+    def _read_counts(self) -> None:
+        if (counted := self._coordination.totals()) is not None:
+            self._accounts.told(counted)
 
     def _stages(self) -> dict[str, Any]:
         config = self._config
@@ -199,36 +255,51 @@ class Planning:
             "versions": {name: version(name) for name in packages},
         }
 
-    def _summary(self, run_id: str, actions: pa.Table, opened: pa.Table) -> RunSummary:
-        totals, events = self._totals, Counter(actions["event"].to_pylist())
-        prefix = "failure:"
-        return RunSummary(
-            run_id=run_id,
-            status="planned",
-            conversations=self._log.conversations,
-            windows=totals["cut"],
-            windows_new=totals["windows_new"],
+    def _summary(self, folder: RunFolder, actions: pa.Table, opened: pa.Table) -> RunSummary:
+        """Give the numbers of a planning that came to its end."""
+        counted = self._accounts.summary()
+        events = Counter(actions["event"].to_pylist())
+        return replace(
+            self._so_far(folder, "stopped" if counted["stopped_by"] else "planned"),
             windows_failed=opened.num_rows,
-            rejected_lines=len(self._log.rejects),
-            calls=totals["calls"],
-            attempts=totals["attempts"],
-            journal_hits=totals["journal_hits"],
-            facts=totals["facts"],
             added=events["ADD"],
             updated=events["UPDATE"],
             deleted=events["DELETE"],
             none=events["NONE"],
-            fallback=totals["fallback"],
-            tokens_in=totals["tokens_in"],
-            tokens_out=totals["tokens_out"],
-            wall_s=round(time.monotonic() - self._started, 3),
-            failures={
-                key.removeprefix(prefix): count
-                for key, count in sorted(totals.items())
-                if key.startswith(prefix) and count
-            },
-            model=self._models(),
         )
+
+    def _so_far(self, folder: RunFolder, status: RunStatus) -> RunSummary:
+        return RunSummary(
+            run_id=folder.path.name,
+            status=status,
+            conversations=self._log.conversations,
+            windows=self._cut,
+            rejected_lines=len(self._log.rejects),
+            wall_s=round(time.monotonic() - self._started, 3),
+            model=self._models(),
+            batch=self._batch,
+            **self._accounts.summary(),
+        )
+
+    def _describe(self, folder: RunFolder) -> dict[str, Any]:
+        """Describe the run as it is now, for its record; any thread may ask."""
+        self._read_counts()
+        progress = self._progress
+        return {
+            **self._so_far(folder, "running").to_dict(),
+            **self._accounts.extras(),
+            "stage": progress.stage,
+            "windows_done": progress.done,
+        }
+
+
+def _ending(error: BaseException) -> dict[str, Any]:
+    """What a record says of a planning that an error ended; foreign errors may quote anything."""
+    if isinstance(error, KeyboardInterrupt):
+        return {"status": "stopped", "error": "interrupted"}
+    cause = getattr(error, "cause", None) or error  # Ray's own error quotes a whole traceback
+    told = str(cause) if isinstance(cause, MemoryPipeError) else type(cause).__name__
+    return {"status": "failed", "error": told}
 
 
 def _check_all_back(stage: str, done: int, total: int) -> None:

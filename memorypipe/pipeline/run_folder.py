@@ -7,7 +7,9 @@
 `actions.parquet`      schema `memorypipe.schema.ACTIONS`, sorted by scope and `seq`
 `scopes.parquet`       schema `SCOPES`: decision calls per scope, one after the other
 `open.parquet`         windows that the next run takes up again, with the reason
-`run.json`             the summary, as `--json` prints it
+`run.json`             the summary, as `--json` prints it, and requests in flight over time;
+                       while the run goes on the numbers so far
+`metrics.prom`         the same as OpenMetrics text
 `rejects.jsonl`        log lines that could not be read
 =====================  =============================================================
 """
@@ -122,9 +124,13 @@ class RunFolder:
     def write_json(self, name: str, value: Mapping[str, Any]) -> None:
         """Write a JSON file; readers see the old or the new one, never a half."""
         text = json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n"
-        scratch = self.path / f".{name}.json.new"
+        self.write_text(f"{name}.json", text)
+
+    def write_text(self, file_name: str, text: str) -> None:
+        """Write a text file; readers see the old or the new one, never a half."""
+        scratch = self.path / f".{file_name}.new"
         scratch.write_text(text, encoding="utf-8")
-        scratch.replace(self.path / f"{name}.json")
+        scratch.replace(self.path / file_name)
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Read a JSON file.

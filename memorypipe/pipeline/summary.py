@@ -1,17 +1,12 @@
 """What a run did, in the numbers that users and schedulers read."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, Self
 
-import orjson
-import pyarrow as pa
-import pyarrow.compute as pc
+__all__ = ["RunStatus", "RunSummary"]
 
-__all__ = ["RunStatus", "RunSummary", "call_totals", "fact_totals"]
-
-RunStatus = Literal["planned", "done", "partial", "held", "failed"]
+RunStatus = Literal["running", "planned", "done", "partial", "held", "stopped", "failed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +16,9 @@ class RunSummary:
     Attributes:
         run_id: The run.
         status: ``"planned"``: nothing is committed yet; ``"done"``; ``"partial"``: some windows
-            failed or some lines were rejected; ``"held"``: a conflict held scopes back.
+            failed or some lines were rejected; ``"held"``: a conflict held scopes back;
+            ``"stopped"``: a bound was reached, or it was interrupted; ``"failed"``: an error
+            ended it; ``"running"``: it has not come to its end.
         conversations: Conversations in the log.
         windows: Windows with something new in them.
         windows_new: Of these, the ones that were not answered from the journal.
@@ -40,9 +37,22 @@ class RunSummary:
         tokens_out: Completion tokens, likewise.
         cost: In the currency of the prices; None without prices.
         wall_s: Seconds from start to end.
-        failures: How often each failure class occurred.
+        failures: How often each failure class occurred: attempts that failed, replies that could
+            not be used, and tasks that a bound kept from being asked (``"BudgetError"``).
         model: The models, as the records name them.
         held_back: Scope key to the reason why nothing of it was committed.
+        committed: Whether what was decided is in the table.
+        stopped_by: What stopped the run: `bound` (its name), `limit`, `used` and `reason`; None
+            where no bound did.
+        latency_ms: `p50`, `p90`, `p99` and `max` of the attempts, waiting for limits not counted;
+            empty where nothing was sent.
+        waited_s: Seconds waited for each limit, added up over attempts.
+        max_in_flight: The most requests at one time.
+        stages: The numbers of each stage: `calls`, `attempts`, `journal_hits`, `failures`,
+            `tokens_in`, `tokens_out`, `cost`, `latency_ms`, `waited_s`, `max_in_flight`.
+        batch: What was asked in batches, which counts in none of the above but `journal_hits`:
+            `batches`, `requests`, `answered`, `unusable`, `failed`, `expired`, `ignored`,
+            `prompt_tokens`, `completion_tokens`; None where nothing was to be.
     """
 
     run_id: str
@@ -68,44 +78,29 @@ class RunSummary:
     failures: Mapping[str, int] = field(default_factory=dict)
     model: str = ""
     held_back: Mapping[str, str] = field(default_factory=dict)
+    committed: bool = False
+    stopped_by: Mapping[str, Any] | None = None
+    latency_ms: Mapping[str, float] = field(default_factory=dict)
+    waited_s: Mapping[str, float] = field(default_factory=dict)
+    max_in_flight: int = 0
+    stages: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    batch: Mapping[str, int] | None = None
+
+    @property
+    def is_plan(self) -> bool:
+        """Whether it came to its end and waits to be applied."""
+        return self.status == "planned" or (self.status == "stopped" and not self.committed)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """Read a run's record: what an older version did not write yet has its default.
+
+        Args:
+            record: As of `to_dict`; what else it holds is left out.
+        """
+        known = {each.name for each in fields(cls)}
+        return cls(**{name: value for name, value in record.items() if name in known})
 
     def to_dict(self) -> dict[str, Any]:
         """Give the summary as JSON values."""
         return asdict(self)
-
-
-def fact_totals(facts: pa.Table) -> Counter[str]:
-    """Add up one table of schema `memorypipe.schema.FACTS`."""
-    asked = pc.or_(pc.greater(facts["attempts"], 0), facts["cached"])
-    totals: Counter[str] = Counter(
-        windows=facts.num_rows,
-        calls=_sum(asked),
-        attempts=_sum(facts["attempts"]),
-        journal_hits=_sum(facts["cached"]),
-        windows_new=facts.num_rows - _sum(facts["cached"]),
-        tokens_in=_sum(facts["prompt_tokens"]),
-        tokens_out=_sum(facts["completion_tokens"]),
-    )
-    for cell in facts["facts_json"].to_pylist():
-        totals["facts"] += len(orjson.loads(cell)["memories"]) if cell else 0
-    for status in facts["status"].to_pylist():
-        totals[f"failure:{status}"] += status not in {"ok", "empty"}
-    return totals
-
-
-def call_totals(calls: Iterable[str]) -> Counter[str]:
-    """Add up the records of decision calls."""
-    totals: Counter[str] = Counter()
-    for call in map(orjson.loads, calls):
-        totals["calls"] += 1
-        totals["attempts"] += call["attempts"]
-        totals["journal_hits"] += call["cached"]
-        totals["tokens_in"] += call["prompt_tokens"]
-        totals["tokens_out"] += call["completion_tokens"]
-        for kind, count in call["failures"].items():
-            totals[f"failure:{kind}"] += count
-    return totals
-
-
-def _sum(column: Any) -> int:
-    return int(pc.sum(pc.cast(column, pa.int64())).as_py() or 0)

@@ -55,12 +55,19 @@ def test_what_a_conflict_held_back_is_graver_than_rejected_lines() -> None:
     assert _code(status="held", rejected_lines=4) == 5
 
 
+def test_a_bound_is_graver_than_what_it_left_open_and_a_conflict_graver_still() -> None:
+    assert _code(status="stopped", windows=3, windows_failed=2, rejected_lines=1) == 4
+    allowed = {"max_rejected": Threshold(count=9), "max_failed": Threshold(count=9)}
+    assert _code(status="stopped", windows=3, windows_failed=2, **allowed) == 4
+    assert _code(status="held", stopped_by={"bound": "max_calls"}) == 5
+
+
 def test_a_failed_run_is_graver_than_all() -> None:
     assert _code(status="failed", rejected_lines=4) == 1
 
 
 def test_the_codes_are_those_that_scripts_rely_on() -> None:
-    assert [code.value for code in ExitCode] == [0, 1, 2, 3, 5, 130]
+    assert [code.value for code in ExitCode] == [0, 1, 2, 3, 4, 5, 130]
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,36 @@ def test_calls_that_the_journal_answered_or_that_were_tried_again_are_told() -> 
     assert "cost 0.5000" in model
 
 
+def test_what_was_asked_in_batches_is_told_apart_from_calls() -> None:
+    batch = {"batches": 2, "requests": 1500, "answered": 1400, "unusable": 0, "failed": 100}
+    tokens = {"expired": 0, "ignored": 3, "prompt_tokens": 9000, "completion_tokens": 70}
+    assert _summary(batch={**batch, **tokens})[4] == (
+        "  batches   1,500 requests in 2 · 1,400 answered · 100 failed · "
+        "9,000 + 70 tokens at batch prices"
+    )
+
+
+def test_how_long_requests_took_and_what_failed_is_told_where_something_was_sent() -> None:
+    lines = _summary(
+        latency_ms={"p50": 74.6, "p90": 1_250.0, "p99": 2_000.0, "max": 61_000.0},
+        max_in_flight=64,
+        waited_s={"concurrency": 12.25, "qps": 0.2},
+        failures={"timeout": 3, "http_429": 12},
+    )
+    assert lines[4] == (
+        "  requests  p50 75 ms, p90 1.2 s, p99 2.0 s, max 61.0 s · at most 64 at a time · "
+        "waited 12.2 s for concurrency"
+    )
+    assert lines[5] == "  failures  http_429: 12 · timeout: 3"
+
+
+def test_a_bound_is_named_with_its_option_what_is_left_and_that_the_command_goes_on() -> None:
+    stopped_by = {"bound": "max_tokens", "limit": 5_000, "used": 5_120, "reason": "x"}
+    shown = "\n".join(_summary(status="stopped", windows_failed=12, stopped_by=stopped_by))
+    assert "stopped by --max-total-tokens: 5,120 of 5,000 used; 12 windows left." in shown
+    assert "The same command goes on from here" in shown
+
+
 def test_a_log_without_anything_new_says_so() -> None:
     assert (
         _summary(conversations=1)[1] == "  log       1 conversation · nothing new in it · 0 facts"

@@ -51,6 +51,11 @@ def test_after_a_plan_one_applies_it() -> None:
     assert _steps("planned") == ["memorypipe apply run_1"]
 
 
+def test_a_plan_that_a_bound_stopped_can_be_applied_as_far_as_it_came() -> None:
+    assert _steps("stopped") == ["memorypipe apply run_1"]
+    assert _steps("stopped", committed=True)[0].startswith("memorypipe show")
+
+
 def test_another_table_is_part_of_the_command() -> None:
     assert _steps("planned", table="my table") == ["memorypipe apply run_1 --table 'my table'"]
 

@@ -1,0 +1,259 @@
+"""The accounts of a run: what came back row by row, and what its workers counted.
+
+The rows of a stage tell what each of them cost. They can't tell what rows cost that never came
+back, nor how often an attempt failed before one worked: a run whose workers have a coordinator
+takes attempts, tokens and failures from there.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memorypipe.llm.control import Bounds
+from memorypipe.llm.metrics import difference, latencies, merge
+
+__all__ = ["Accounts", "call_totals", "fact_totals", "stage_numbers"]
+
+_GOOD = frozenset({"ok", "empty"})
+
+# What a task ends with that was kept from being asked: no attempt failed.
+_NEVER_SENT = frozenset({"BudgetError", "JournalMissError", "StoppedError"})
+
+# Prefixes of counts: attempts that failed, and tasks that came to no good end.
+_FAILED = "failure:"
+_ENDED = "ended:"
+_BOUNDED = f"{_ENDED}BudgetError"
+
+# Points of the requests in flight over time that a record keeps at most.
+_MAX_POINTS = 500
+
+
+@dataclass(kw_only=True)
+class _Stage:
+    """One stage: its rows, and where the workers' counts stood when it began and ended."""
+
+    rows: Counter[str] = field(default_factory=Counter)
+    before: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    after: Mapping[str, Mapping[str, Any]] | None = None
+    from_s: float = 0.0
+    max_in_flight: int = 0
+
+    def counts(self) -> dict[str, Any] | None:
+        """Merge what its workers counted; None where no worker told."""
+        if self.after is None:
+            return None
+        parts = [
+            difference(snapshot, self.before.get(worker, {}))
+            for worker, snapshot in self.after.items()
+            if snapshot != self.before.get(worker)
+        ]
+        counts = merge(parts)
+        counts["max_in_flight"] = max(counts.get("max_in_flight", 0), self.max_in_flight)
+        return counts
+
+
+class Accounts:
+    """Adds up what a run did, stage by stage; any thread may ask.
+
+    Args:
+        bounds: Where the run stops.
+        has_prices: Whether a cost is known.
+    """
+
+    def __init__(self, *, bounds: Bounds, has_prices: bool) -> None:
+        self._bounds = bounds
+        self._has_prices = has_prices
+        self._stages: dict[str, _Stage] = {}
+        self._told: Mapping[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, stage: str) -> None:
+        """Begin a stage: what is told from now on belongs to it."""
+        with self._lock:
+            self._stages[stage] = _Stage(
+                before=self._told.get("workers", {}),
+                from_s=max((at_s for at_s, _ in self._told.get("in_flight", ())), default=-1.0),
+            )
+
+    def add_rows(self, totals: Counter[str]) -> None:
+        """Add rows that came back in the stage under way, as `fact_totals` or `call_totals`."""
+        with self._lock:
+            self._now().rows += totals
+
+    def told(self, totals: Mapping[str, Any]) -> None:
+        """Take what the coordinator knows in.
+
+        Args:
+            totals: `workers` (the last snapshot of each), `in_flight` (pairs of seconds since the
+                start and requests then), `calls`, `tokens`, `cost`; `bound` and `reason`, None
+                where none is reached.
+        """
+        with self._lock:
+            self._told = totals
+            if not self._stages:
+                return
+            stage = self._now()
+            stage.after = totals["workers"]
+            since = [count for at_s, count in totals["in_flight"] if at_s > stage.from_s]
+            stage.max_in_flight = max([stage.max_in_flight, *since])
+
+    def count(self, name: str) -> int:
+        """Give a count of rows over all stages, e.g. ``"facts"``."""
+        with self._lock:
+            return sum(stage.rows[name] for stage in self._stages.values())
+
+    def summary(self) -> dict[str, Any]:
+        """Give the fields of a `RunSummary` that calls decide, per stage and in total."""
+        with self._lock:
+            stages = {name: (stage.rows, stage.counts()) for name, stage in self._stages.items()}
+            stopped_by = self._stopped_by()
+        rows: Counter[str] = sum((rows for rows, _ in stages.values()), Counter())
+        known = [counts for _, counts in stages.values() if counts is not None]
+        # All stages of a run have a coordinator, or none has.
+        totals = self._numbers(rows, merge(known) if known else None)
+        return {
+            **totals,
+            "windows_new": rows["windows_new"],
+            "facts": rows["facts"],
+            "fallback": rows["fallback"],
+            "stopped_by": stopped_by,
+            "stages": {name: self._numbers(*stage) for name, stage in stages.items()},
+        }
+
+    def extras(self) -> dict[str, Any]:
+        """Give what a run's record holds beside its summary: values over time and in detail.
+
+        Returns:
+            `in_flight`: pairs of seconds and requests, at most 500; `latency_buckets`: per stage,
+            as of `memorypipe.llm.metrics`.
+        """
+        with self._lock:
+            points = self._told.get("in_flight", ())
+            counts = {name: stage.counts() or {} for name, stage in self._stages.items()}
+        return {
+            "in_flight": list(_thinned(points)),
+            "latency_buckets": {name: c.get("latency_ms", {}) for name, c in counts.items()},
+            "latency_total_ms": {
+                name: round(c.get("total_latency_ms", 0.0), 3) for name, c in counts.items()
+            },
+        }
+
+    def _now(self) -> _Stage:
+        return next(reversed(self._stages.values()))
+
+    def _numbers(self, rows: Counter[str], counts: Mapping[str, Any] | None) -> dict[str, Any]:
+        return stage_numbers(rows, counts, has_prices=self._has_prices)
+
+    def _stopped_by(self) -> dict[str, Any] | None:
+        kept_back = sum(stage.rows[_BOUNDED] for stage in self._stages.values())
+        bound = self._told.get("bound")
+        # Where the last call that was needed is the last one that was allowed, nothing is left.
+        if bound is None or not kept_back:
+            return None
+        return {
+            "bound": bound,
+            "limit": getattr(self._bounds, bound),
+            "used": round(self._told[bound.removeprefix("max_")], 6),
+            "reason": self._told["reason"],
+        }
+
+
+def stage_numbers(
+    rows: Counter[str], counts: Mapping[str, Any] | None, *, has_prices: bool
+) -> dict[str, Any]:
+    """Put together what rows and workers tell of a stage.
+
+    Args:
+        rows: Sums over `fact_totals` or `call_totals`.
+        counts: Merged snapshots of the workers; None where nobody collected them.
+        has_prices: Whether a cost is known.
+    """
+    failures: Counter[str] = Counter(dict(_named(rows, _ENDED)))
+    if counts is None:
+        failures.update(dict(_named(rows, _FAILED)))
+        told: Mapping[str, Any] = rows
+    else:
+        sent = {k: n for k, n in counts.get("failures", {}).items() if k not in _NEVER_SENT}
+        failures.update(sent)
+        told = counts
+    return {
+        "calls": rows["calls"],
+        "attempts": told.get("attempts", 0),
+        "journal_hits": rows["journal_hits"],
+        "failures": dict(sorted(failures.items())),
+        "tokens_in": told.get("tokens_in", 0),
+        "tokens_out": told.get("tokens_out", 0),
+        "cost": round(told.get("cost", 0.0), 6) if has_prices else None,
+        "latency_ms": latencies(counts or {}),
+        "waited_s": {k: round(s, 3) for k, s in sorted(told.get("waited_s", {}).items())},
+        "max_in_flight": told.get("max_in_flight", 0),
+    }
+
+
+def _named(rows: Counter[str], prefix: str) -> Iterator[tuple[str, int]]:
+    return (
+        (name.removeprefix(prefix), n) for name, n in rows.items() if n and name.startswith(prefix)
+    )
+
+
+def fact_totals(facts: pa.Table) -> Counter[str]:
+    """Add up one table of schema `memorypipe.schema.FACTS`."""
+    totals: Counter[str] = Counter(
+        windows=facts.num_rows,
+        attempts=_sum(facts["attempts"]),
+        journal_hits=_sum(facts["cached"]),
+        tokens_in=_sum(facts["prompt_tokens"]),
+        tokens_out=_sum(facts["completion_tokens"]),
+    )
+    totals["windows_new"] = facts.num_rows - totals["journal_hits"]
+    for cell in facts["facts_json"].to_pylist():
+        totals["facts"] += len(orjson.loads(cell)["memories"]) if cell else 0
+    names = ("status", "error", "attempts", "cached")
+    for row in zip(*(facts[name].to_pylist() for name in names), strict=True):
+        status, error, attempts, cached = row
+        totals["calls"] += attempts > 0 or cached
+        if status == "llm_error":
+            kind = _class(error)
+            totals[f"{_ENDED if kind in _NEVER_SENT else _FAILED}{kind}"] += 1
+        elif status not in _GOOD:
+            totals[f"{_ENDED}{status}"] += 1
+    return totals
+
+
+def call_totals(calls: Iterable[str]) -> Counter[str]:
+    """Add up the records of decision calls."""
+    totals: Counter[str] = Counter()
+    for call in map(orjson.loads, calls):
+        totals["calls"] += call["attempts"] > 0 or call["cached"]
+        totals["attempts"] += call["attempts"]
+        totals["journal_hits"] += call["cached"]
+        totals["tokens_in"] += call["prompt_tokens"]
+        totals["tokens_out"] += call["completion_tokens"]
+        for kind, count in call["failures"].items():
+            totals[f"{_ENDED if kind in _NEVER_SENT else _FAILED}{kind}"] += count
+        if call["status"] not in _GOOD | {"llm_error"}:
+            totals[f"{_ENDED}{call['status']}"] += 1
+    return totals
+
+
+def _class(error: str | None) -> str:
+    """Give the error class that a status' error begins with."""
+    return (error or "error").partition(":")[0]
+
+
+def _thinned(points: Sequence[tuple[float, int]]) -> Iterator[tuple[float, int]]:
+    """Keep the greatest of neighbours, so that no more than `_MAX_POINTS` are left."""
+    step = -(-len(points) // _MAX_POINTS) or 1
+    for start in range(0, len(points), step):
+        at_s, count = max(points[start : start + step], key=lambda point: point[1])
+        yield round(at_s, 3), count
+
+
+def _sum(column: Any) -> int:
+    return int(pc.sum(pc.cast(column, pa.int64())).as_py() or 0)

@@ -1,0 +1,120 @@
+"""The record of a run while it goes on: how far it is, rewritten every few seconds."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from memorypipe.pipeline.open_metrics import open_metrics
+from memorypipe.pipeline.run_folder import RunFolder
+
+__all__ = ["EVERY_S", "Heartbeat", "RunRecord", "shown_status", "write_record"]
+
+EVERY_S = 10.0
+"""Seconds after which the record of a run is rewritten."""
+
+# A busy machine may be late, a clock of another machine may be off: six times missed is dead.
+_STALE_AFTER = timedelta(seconds=6 * EVERY_S)
+
+_logger = logging.getLogger(__name__)
+
+
+class Heartbeat(AbstractContextManager["Heartbeat"]):
+    """Does something every so many seconds while the context lasts, in a thread of its own.
+
+    Args:
+        beat: What; an `OSError` is told as a warning and the next try may work.
+        every_s: Seconds from one time to the next.
+    """
+
+    def __init__(self, beat: Callable[[], None], *, every_s: float) -> None:
+        self._beat = beat
+        self._every_s = every_s
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="memorypipe-record", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._every_s):
+            try:
+                self._beat()
+            except OSError as error:
+                _logger.warning("The record of the run could not be written: %s", error)
+
+
+class RunRecord:
+    """Writes `run.json` and `metrics.prom` of one run while it goes on.
+
+    Args:
+        folder: The run's folder.
+        describe: Gives the record so far, without `heartbeat_at` and `started_at`.
+        clock: Gives the time.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        describe: Callable[[], Mapping[str, Any]],
+        *,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._folder = folder
+        self._describe = describe
+        self._clock = clock
+        self._started_at = clock().isoformat()
+        self._turn = threading.Lock()
+
+    def write(self, **changes: Any) -> None:
+        """Write the record as it is now.
+
+        Args:
+            **changes: Values that stand in for those of `describe`.
+        """
+        with self._turn:
+            record = {
+                **self._describe(),
+                "started_at": self._started_at,
+                "heartbeat_at": self._clock().isoformat(),
+                **changes,
+            }
+            write_record(self._folder, record)
+
+
+def write_record(folder: RunFolder, record: Mapping[str, Any]) -> None:
+    """Write a record in both its forms."""
+    folder.write_json("run", record)
+    folder.write_text("metrics.prom", open_metrics(record))
+
+
+def shown_status(record: Mapping[str, Any], now: datetime) -> str:
+    """Give the status of a run's record as it is now.
+
+    Returns:
+        Its status; ``"crashed"`` for one that says that it is running and has been silent for a
+        minute.
+
+    Example:
+        >>> from datetime import UTC
+        >>> record = {"status": "running", "heartbeat_at": "2025-01-01T10:00:00+00:00"}
+        >>> shown_status(record, datetime(2025, 1, 1, 10, 2, tzinfo=UTC))
+        'crashed'
+    """
+    if record["status"] != "running":
+        return str(record["status"])
+    is_alive = now - datetime.fromisoformat(record["heartbeat_at"]) <= _STALE_AFTER
+    return "running" if is_alive else "crashed"

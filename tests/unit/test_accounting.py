@@ -1,0 +1,188 @@
+"""What a run cost is what its workers counted; the rows tell what became of each task."""
+
+from collections import Counter
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from memorypipe.llm.control import Bounds
+from memorypipe.llm.metrics import WorkerMetrics
+from memorypipe.llm.types import Reply
+from memorypipe.pipeline.accounting import Accounts, call_totals, fact_totals
+from memorypipe.schema import FACTS
+
+
+def told(**values: Any) -> dict[str, Any]:
+    """What a coordinator might tell."""
+    common = {"workers": {}, "in_flight": [], "calls": 0, "tokens": 0, "cost": 0.0}
+    return {**common, "bound": None, "reason": None, **values}
+
+
+def facts(*rows: dict[str, Any]) -> pa.Table:
+    common = {
+        "scope": {},
+        "scope_key": "[]",
+        "conversation_id": "c",
+        "window_id": "w",
+        "window_index": 0,
+        "message_ids": [],
+        "message_times": [],
+        "facts_json": '{"memories": [{"text": "a"}, {"text": "b"}]}',
+        "status": "ok",
+        "attempts": 1,
+        "prompt_tokens": 10,
+        "completion_tokens": 2,
+        "latency_ms": 1.0,
+        "cached": False,
+        "repaired": 0,
+        "dropped_items": 0,
+    }
+    return pa.Table.from_pylist([{**common, **row} for row in rows], schema=FACTS)
+
+
+def failed(error: str, *, attempts: int = 1) -> dict[str, Any]:
+    return {"facts_json": None, "status": "llm_error", "error": error, "attempts": attempts}
+
+
+def call(**values: Any) -> str:
+    common = {
+        "status": "ok",
+        "attempts": 1,
+        "cached": False,
+        "prompt_tokens": 5,
+        "completion_tokens": 1,
+        "failures": {},
+    }
+    return orjson.dumps({**common, **values}).decode()
+
+
+def accounts(*, max_calls: int | None = None, has_prices: bool = False) -> Accounts:
+    return Accounts(bounds=Bounds(max_calls=max_calls), has_prices=has_prices)
+
+
+def worked(*, replies: int = 0, failures: int = 0) -> dict[str, Any]:
+    metrics = WorkerMetrics()
+    for _ in range(replies):
+        metrics.sent()
+        metrics.replied(Reply(content="", prompt_tokens=100, latency_ms=50.0), 0.5)
+    for _ in range(failures):
+        metrics.sent()
+        metrics.failed("http_500", 20.0)
+    return {**metrics.snapshot(), "waited_s": {"qps": 0.5}, "max_in_flight": replies}
+
+
+def test_rows_alone_tell_what_they_cost() -> None:
+    rows = fact_totals(
+        facts({}, {"attempts": 0, "cached": True}, failed("RetryableModelError: no", attempts=3))
+    )
+    assert (rows["windows"], rows["windows_new"], rows["facts"]) == (3, 2, 4)
+    run = accounts()
+    run.begin("extract")
+    run.add_rows(rows)
+    found = run.summary()
+    assert (found["calls"], found["attempts"], found["journal_hits"]) == (3, 4, 1)
+    assert found["failures"] == {"RetryableModelError": 1}
+    assert found["stages"]["extract"]["tokens_in"] == found["tokens_in"] == 30
+    assert (found["cost"], found["latency_ms"], found["stopped_by"]) == (None, {}, None)
+
+
+def test_both_stages_count_a_reply_that_could_not_be_used_alike() -> None:
+    extracted = fact_totals(facts({"status": "parse_error", "facts_json": None}))
+    decided = call_totals([call(status="parse_error")])
+    assert extracted["ended:parse_error"] == decided["ended:parse_error"] == 1
+    assert extracted["calls"] == decided["calls"] == 1
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        fact_totals(facts(failed("BudgetError: max_calls", attempts=0))),
+        call_totals([call(status="llm_error", attempts=0, failures={"BudgetError": 1})]),
+    ],
+    ids=["extract", "decide"],
+)
+def test_what_a_bound_kept_from_being_asked_is_a_failure_but_no_call(rows: Counter[str]) -> None:
+    run = accounts()
+    run.begin("stage")
+    run.add_rows(rows)
+    found = run.summary()
+    assert (found["calls"], found["failures"]) == (0, {"BudgetError": 1})
+
+
+def test_what_the_workers_counted_has_the_last_word_on_attempts_tokens_and_failures() -> None:
+    run = accounts(has_prices=True)
+    run.begin("extract")
+    run.add_rows(fact_totals(facts({}, failed("BudgetError: max_calls", attempts=0))))
+    run.told(told(workers={"a": worked(replies=2, failures=1), "b": worked(replies=1)}))
+    found = run.summary()
+    assert (found["calls"], found["attempts"], found["tokens_in"]) == (1, 4, 300)
+    assert found["cost"] == 1.5
+    assert found["failures"] == {"http_500": 1, "BudgetError": 1}
+    assert found["waited_s"] == {"qps": 1.0}
+    assert found["latency_ms"] == pytest.approx({"p50": 50, "p90": 50, "p99": 50, "max": 50}, 0.05)
+
+
+def test_each_stage_has_its_own_numbers_though_a_worker_serves_both() -> None:
+    run = accounts()
+    run.begin("extract")
+    first = told(workers={"a": worked(replies=2)}, in_flight=[(0.0, 0), (1.0, 8)])
+    run.told(first)
+    run.begin("decide")
+    later = {"a": worked(replies=2, failures=3), "b": worked(replies=1)}
+    run.told(told(workers=later, in_flight=[*first["in_flight"], (2.0, 5)]))
+    found = run.summary()
+    extract, decide = found["stages"]["extract"], found["stages"]["decide"]
+    assert (extract["attempts"], decide["attempts"], found["attempts"]) == (2, 4, 6)
+    assert (extract["failures"], decide["failures"]) == ({}, {"http_500": 3})
+    assert (extract["max_in_flight"], decide["max_in_flight"]) == (8, 5)
+    assert found["max_in_flight"] == 8
+
+
+def test_a_worker_that_did_nothing_in_a_stage_is_no_part_of_it() -> None:
+    run = accounts()
+    run.begin("extract")
+    run.told(told(workers={"a": worked(replies=7)}))
+    run.begin("decide")
+    run.told(told(workers={"a": worked(replies=7), "b": worked(replies=2)}))
+    assert run.summary()["stages"]["decide"]["max_in_flight"] == 2
+
+
+def test_the_bound_that_stopped_a_run_is_told_with_what_was_used() -> None:
+    run = accounts(max_calls=3)
+    run.begin("extract")
+    run.add_rows(fact_totals(facts(failed("BudgetError: max_calls"))))
+    run.told(told(calls=3, bound="max_calls", reason="3 of 3 calls are used"))
+    assert run.summary()["stopped_by"] == {
+        "bound": "max_calls",
+        "limit": 3,
+        "used": 3,
+        "reason": "3 of 3 calls are used",
+    }
+
+
+def test_a_bound_that_kept_nothing_back_stopped_nothing() -> None:
+    run = accounts(max_calls=1)
+    run.begin("extract")
+    run.add_rows(fact_totals(facts({})))
+    run.told(told(calls=1, bound="max_calls", reason="1 of 1 calls is used"))
+    assert run.summary()["stopped_by"] is None
+
+
+def test_what_is_kept_over_time_has_a_bounded_length_and_its_peaks() -> None:
+    points = [(float(n), 99 if n == 777 else 1) for n in range(5_000)]
+    run = accounts()
+    run.begin("extract")
+    run.told(told(in_flight=points, workers={"a": worked(replies=1)}))
+    extras = run.extras()
+    assert len(extras["in_flight"]) <= 500
+    assert (777.0, 99) in extras["in_flight"]
+    assert extras["latency_buckets"]["extract"] == worked(replies=1)["latency_ms"]
+
+
+def test_a_run_with_nothing_to_do_has_accounts_too() -> None:
+    run = accounts()
+    run.told(told())
+    assert run.summary()["calls"] == 0
+    assert run.extras()["in_flight"] == []
