@@ -23,7 +23,7 @@ from memorypipe.llm.journal_keys import journal_key
 from memorypipe.llm.journal_types import Journal
 from memorypipe.llm.limits import Limits
 from memorypipe.llm.metrics import WorkerMetrics
-from memorypipe.llm.retry import EndpointHealth, is_retryable, next_wait_s, wait_base_s
+from memorypipe.llm.retry import EndpointHealth, is_retryable, next_wait_s
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.stage import Reading
 from memorypipe.llm.tally import Tally
@@ -183,9 +183,8 @@ class Caller:
                     await self._read_key_again(key_reads)
                 if not self._is_worth_another(error) or not tally.attempts_left:
                     raise
-                answering = self._health.answers(time.monotonic())
-                base_s = wait_base_s(error, answering=answering)
-                await self._pause(next_wait_s(error, attempt, rng=self._rng, base_s=base_s))
+                strain = self._health.strain(time.monotonic())
+                await self._pause(next_wait_s(error, attempt, rng=self._rng, strain=strain))
                 continue
             self._health.success(time.monotonic())
             tally.paid(reply)

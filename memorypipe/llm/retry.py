@@ -11,7 +11,6 @@ __all__ = [
     "EndpointHealth",
     "is_retryable",
     "next_wait_s",
-    "wait_base_s",
 ]
 
 MAX_RETRY_AFTER_S = 300.0
@@ -24,7 +23,11 @@ STOP_AFTER_S = 60.0
 _ANSWERING_S = 1.0
 
 _BASE_S = 0.5
-_BUSY_BASE_S = 0.1
+_LEAST_BASE_S = 0.02
+_CAP_S = 30.0
+
+# The strain looks back over about so many attempts.
+_REMEMBERED = 32
 
 # 2 ** 30 times any base is above every cap, and no float overflows.
 _MAX_DOUBLINGS = 30
@@ -40,18 +43,22 @@ def next_wait_s(
     attempt: int,
     *,
     rng: random.Random,
-    base_s: float = _BASE_S,
-    cap_s: float = 30.0,
+    strain: float = 1.0,
+    cap_s: float = _CAP_S,
 ) -> float:
     """Say how long to wait before the next attempt.
+
+    An endpoint that turns a few requests away and answers the others takes this one a moment
+    later: a long wait would leave it idle. One that answers nobody needs time.
 
     Args:
         error: What the last attempt failed with; its `retry_after_s` is obeyed, up to
             `MAX_RETRY_AFTER_S`.
         attempt: The number of the attempt that failed, from 1.
         rng: The dice of the jitter.
-        base_s: Upper end of the first wait, as from `wait_base_s`; it doubles with every attempt.
-        cap_s: Upper end of any wait that the endpoint did not ask for.
+        strain: Share of all attempts that fail now, from 0 to 1, as from `EndpointHealth.strain`.
+            At 1 the upper end of the first wait is half a second; it doubles with every attempt.
+        cap_s: Upper end of any wait that the endpoint did not ask for, at a strain of 1.
 
     Returns:
         Seconds. Without `retry_after_s` any value up to the upper end is equally likely, so that
@@ -64,25 +71,9 @@ def next_wait_s(
     asked_s = error.retry_after_s if isinstance(error, RetryableModelError) else None
     if asked_s is not None:
         return min(max(asked_s, 0.0), MAX_RETRY_AFTER_S)
+    base_s = max(_LEAST_BASE_S, _BASE_S * strain**2)
     doublings = min(max(attempt - 1, 0), _MAX_DOUBLINGS)
-    return rng.uniform(0.0, min(cap_s, base_s * 2**doublings))
-
-
-def wait_base_s(error: BaseException, *, answering: bool) -> float:
-    """Say how long the first wait after an error may be, where the endpoint asked for none.
-
-    Args:
-        error: What the last attempt failed with.
-        answering: Whether the endpoint answers other requests meanwhile, as from
-            `EndpointHealth.answers`. One that does, and turns this one away with 429, takes it a
-            moment later: long waits would leave it idle.
-
-    Example:
-        >>> wait_base_s(RetryableModelError("busy", "http_429"), answering=True)
-        0.1
-    """
-    is_turned_away = isinstance(error, RetryableModelError) and error.kind == "http_429"
-    return _BUSY_BASE_S if is_turned_away and answering else _BASE_S
+    return rng.uniform(0.0, min(max(base_s, cap_s * strain**4), base_s * 2**doublings))
 
 
 class EndpointHealth:
@@ -105,15 +96,23 @@ class EndpointHealth:
         self._stop_after_s = stop_after_s
         self._last_success_s: float | None = None
         self._failing_since_s: float | None = None
+        self._failing_share = 0.0
 
     def success(self, now: float) -> None:
         """Take note of a reply that came at `now` (monotonic seconds)."""
         self._last_success_s = now
         self._failing_since_s = None
+        self._failing_share -= self._failing_share / _REMEMBERED
 
-    def answers(self, now: float) -> bool:
-        """Tell whether a reply came within the last second before `now` (monotonic seconds)."""
-        return self._last_success_s is not None and now - self._last_success_s < _ANSWERING_S
+    def strain(self, now: float) -> float:
+        """Give the share of attempts that fail; 1 where no reply came in the last second.
+
+        Args:
+            now: Monotonic time in seconds.
+        """
+        if self._last_success_s is None or now - self._last_success_s >= _ANSWERING_S:
+            return 1.0
+        return self._failing_share
 
     def failure(self, error: ModelError, now: float) -> Literal["stop", "retry"]:
         """Take note of a failure, and say what to do.
@@ -123,6 +122,8 @@ class EndpointHealth:
                 other says nothing about key, model and address.
             now: Monotonic time in seconds.
         """
+        if is_retryable(error):
+            self._failing_share += (1.0 - self._failing_share) / _REMEMBERED
         if not isinstance(error, EndpointError):
             return "retry"
         if self._last_success_s is None:

@@ -13,6 +13,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Coroutine, Sequence
+from copy import copy
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -224,7 +225,8 @@ class Worker:
             reading = await Solver(stage, caller, tally, scope_key).solve(task)
         except ModelError as error:
             if caller.stopped is not None:
-                raise caller.stopped from error
+                # A new one each: what many raise gathers the traceback of all of them.
+                raise copy(caller.stopped) from None
             return tally.failed(error)
         return tally.outcome(reading)
 

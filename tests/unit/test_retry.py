@@ -3,7 +3,7 @@ import random
 import pytest
 
 from memorypipe.errors import EndpointError, RejectedRequestError, RetryableModelError
-from memorypipe.llm.retry import EndpointHealth, is_retryable, next_wait_s, wait_base_s
+from memorypipe.llm.retry import EndpointHealth, is_retryable, next_wait_s
 
 BUSY = RetryableModelError("busy", "http_503")
 WRONG_KEY = EndpointError("wrong key", status=401)
@@ -73,47 +73,57 @@ def test_failures_that_say_nothing_about_key_and_address_never_stop_the_job() ->
     assert health.failure(WRONG_KEY, 1_001.0) == "stop"
 
 
-def test_an_endpoint_answers_while_its_last_reply_is_younger_than_a_second() -> None:
+def test_an_endpoint_without_a_reply_in_the_last_second_is_under_full_strain() -> None:
     health = EndpointHealth()
-    assert not health.answers(0.0)
+    assert health.strain(0.0) == 1.0
     health.success(10.0)
-    assert health.answers(10.9)
-    assert not health.answers(11.0)
+    assert health.strain(10.9) == 0.0
+    assert health.strain(11.0) == 1.0
+
+
+def test_the_strain_is_the_share_of_attempts_that_fail() -> None:
+    health = EndpointHealth()
+    dice = random.Random(7)  # noqa: S311  # which attempts fail
+    seen = []
+    for number in range(2_000):
+        if dice.random() < 1 / 3:
+            health.failure(BUSY, number * 0.01)
+        else:
+            health.success(number * 0.01)
+        seen.append(health.strain(number * 0.01))
+    assert sum(seen[200:]) / len(seen[200:]) == pytest.approx(1 / 3, abs=0.03)
+
+
+def test_what_is_rejected_for_good_is_no_strain() -> None:
+    health = EndpointHealth()
+    health.success(0.0)
+    health.failure(RejectedRequestError("no"), 0.1)
+    assert health.strain(0.2) == 0.0
 
 
 @pytest.mark.parametrize(
-    ("kind", "answering", "base_s"),
-    [
-        ("http_429", True, 0.1),
-        ("http_429", False, 0.5),
-        ("http_503", True, 0.5),
-        ("connection", True, 0.5),
-    ],
+    ("strain", "first_s", "longest_s"),
+    [(0.0, 0.02, 0.02), (1 / 3, 0.5 / 9, 30 / 81), (0.5, 0.125, 1.875), (1.0, 0.5, 30.0)],
 )
-def test_who_is_turned_away_by_an_endpoint_at_work_waits_little(
-    kind: str, *, answering: bool, base_s: float
+def test_waits_are_short_while_most_are_answered(
+    strain: float, first_s: float, longest_s: float
 ) -> None:
-    assert wait_base_s(RetryableModelError("x", kind), answering=answering) == base_s
-    assert wait_base_s(WRONG_KEY, answering=answering) == 0.5
-
-
-def test_the_first_wait_begins_at_the_base_given() -> None:
     rng = random.Random(7)  # noqa: S311  # jitter
-    waits = [next_wait_s(BUSY, 1, rng=rng, base_s=0.1) for _ in range(500)]
-    assert 0.09 < max(waits) <= 0.1
+    for attempt, upper_s in ((1, first_s), (1_000, longest_s)):
+        waits = [next_wait_s(BUSY, attempt, rng=rng, strain=strain) for _ in range(500)]
+        assert upper_s * 0.95 < max(waits) <= upper_s
 
 
 def test_an_endpoint_that_turns_a_third_away_costs_little_more_than_half_as_many_again() -> None:
     """Each request is sent 1.5 times; all waits together stay a small part of a run."""
     rng = random.Random(7)  # noqa: S311  # jitter
     busy, waited, sent = RetryableModelError("busy", "http_429"), 0.0, 0
-    base_s = wait_base_s(busy, answering=True)
     for _ in range(5_000):
-        attempt = sent_now = 1
+        attempt = 1
         while rng.random() < 1 / 3:
-            waited += next_wait_s(busy, attempt, rng=rng, base_s=base_s)
-            attempt, sent_now = attempt + 1, sent_now + 1
-        sent += sent_now
+            waited += next_wait_s(busy, attempt, rng=rng, strain=1 / 3)
+            attempt += 1
+        sent += attempt
     assert sent / 5_000 == pytest.approx(1.5, rel=0.03)
-    # With calls of a second the run takes a twentieth longer than the sendings themselves.
-    assert waited / 5_000 < 0.075
+    # With calls of a second the run takes a thirtieth longer than the sendings themselves.
+    assert waited / 5_000 < 0.05

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import replace
@@ -449,3 +450,18 @@ def test_a_snapshot_counts_what_was_sent_failed_and_served(start: Start, tmp_pat
     counted = worker.snapshot()
     assert (counted["attempts"], counted["replies"], counted["journal_hits"]) == (2, 1, 1)
     assert (counted["failures"], counted["in_flight"]) == ({"http_503": 1}, 0)
+
+
+def test_the_error_of_a_given_up_endpoint_does_not_grow_with_those_who_meet_it(
+    start: Start,
+) -> None:
+    worker, _ = start(lambda *_: EndpointError("wrong key", status=401), max_concurrency=8)
+
+    def shown() -> int:
+        with pytest.raises(EndpointError, match="wrong key") as caught:
+            worker.run(WordStage(), [f"task {n}" for n in range(50)])
+        assert caught.value.status == 401
+        return len("".join(traceback.format_exception(caught.value)))
+
+    first = shown()
+    assert [shown() <= first for _ in range(5)] == [True] * 5
