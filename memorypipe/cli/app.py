@@ -7,9 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from memorypipe.cli.help import GroupedCommand
+from memorypipe.cli.journal_options import JournalCompactOptions, JournalShowOptions
 from memorypipe.cli.options import (
     DEFAULT_TABLE,
     ApplyOptions,
+    EstimateOptions,
     HistoryOptions,
     JsonOption,
     RunOptions,
@@ -33,6 +35,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 _runs = typer.Typer(help="What ran, and what stayed open.", rich_markup_mode=None)
+_journal = typer.Typer(
+    help="The journal of replies: what is in it, and making it smaller.", rich_markup_mode=None
+)
 
 
 def _lazy(module: str, name: str, help_text: str) -> Callable[[Any], int]:
@@ -60,6 +65,7 @@ def _add(
 _RUN = "memorypipe.cli.run_commands"
 _TABLE = "memorypipe.cli.table_commands"
 _RUNS = "memorypipe.cli.runs_commands"
+_JOURNAL = "memorypipe.cli.journal_commands"
 
 _add(
     app,
@@ -74,6 +80,13 @@ _add(
     RunOptions,
     (_RUN, "plan"),
     "Show what a backfill of LOGS would change, and keep it for apply. Commits nothing.",
+)
+_add(
+    app,
+    "estimate",
+    EstimateOptions,
+    ("memorypipe.cli.estimate_command", "estimate"),
+    "Say what a backfill of LOGS would take: calls, tokens, cost and time. Sends nothing.",
 )
 _add(app, "apply", ApplyOptions, (_RUN, "apply"), "Commit a run that was planned.")
 _add(app, "show", ShowOptions, (_TABLE, "show"), "Show the memories of a table, scope by scope.")
@@ -92,6 +105,21 @@ _add(
     "Show one run: its numbers, its changes, and the windows that stay open.",
 )
 app.add_typer(_runs, name="runs")
+_add(
+    _journal,
+    "show",
+    JournalShowOptions,
+    (_JOURNAL, "show"),
+    "Show what lies in a journal: replies, segments, size, models.",
+)
+_add(
+    _journal,
+    "compact",
+    JournalCompactOptions,
+    (_JOURNAL, "compact"),
+    "Merge the segments of a journal; leave out what no run can use. Runs may go on meanwhile.",
+)
+app.add_typer(_journal, name="journal")
 
 
 def _print_version(is_wanted: bool) -> None:  # noqa: FBT001  # the signature of an option's callback

@@ -10,6 +10,7 @@ import typer
 __all__ = [
     "DEFAULT_TABLE",
     "ApplyOptions",
+    "EstimateOptions",
     "HistoryOptions",
     "JsonOption",
     "RunOptions",
@@ -63,12 +64,21 @@ def _limit(*names: str, **settings: Any) -> Any:
     return typer.Option(*names, rich_help_panel="Limits of the whole run", **settings)
 
 
+def _bound(*names: str, **settings: Any) -> Any:
+    panel = "Bounds (the run stops there with exit code 4; the same command goes on)"
+    return typer.Option(*names, rich_help_panel=panel, **settings)
+
+
 def _memory(*names: str, **settings: Any) -> Any:
     return typer.Option(*names, rich_help_panel="Memories", **settings)
 
 
 def _run(*names: str, **settings: Any) -> Any:
     return typer.Option(*names, rich_help_panel="Run", **settings)
+
+
+def _estimate(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="Estimate", **settings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +100,32 @@ class RunOptions:
     base_url: Annotated[
         str | None,
         _model("--base-url", metavar="URL", help="OpenAI-compatible endpoint, usually …/v1."),
+    ] = None
+    endpoint: Annotated[
+        str | None,
+        _model(
+            "--endpoint",
+            metavar="NAME",
+            help="Endpoint of memorypipe.toml, for both stages; with --model, another model there. "
+            "Environment: MEMORYPIPE_ENDPOINT.",
+        ),
+    ] = None
+    extract_endpoint: Annotated[
+        str | None,
+        _model("--extract-endpoint", metavar="NAME", help="Endpoint for the extraction alone."),
+    ] = None
+    decide_endpoint: Annotated[
+        str | None,
+        _model("--decide-endpoint", metavar="NAME", help="Endpoint for the decisions alone."),
+    ] = None
+    config: Annotated[
+        str | None,
+        _model(
+            "--config",
+            metavar="FILE",
+            help="File of endpoints; else what MEMORYPIPE_CONFIG names, else ./memorypipe.toml "
+            "where there is one.",
+        ),
     ] = None
     offline: Annotated[
         bool, _model("--offline", help="Rules instead of a model: no key, no network.")
@@ -152,18 +188,47 @@ class RunOptions:
     ] = None
     max_concurrency: Annotated[
         int | None,
-        _limit("--max-concurrency", metavar="N", min=1, help="Requests in flight; 64 per worker."),
+        _limit("--max-concurrency", metavar="N", min=1, help="Requests in flight (64)."),
     ] = None
     max_tokens_per_minute: Annotated[
         int | None,
         _limit("--max-tokens-per-minute", metavar="N", min=1, help="Prompt and reply tokens."),
     ] = None
     max_retries: Annotated[
-        int, _limit("--max-retries", metavar="N", min=0, help="Further attempts per request.")
-    ] = 5
+        int | None,
+        _limit("--max-retries", metavar="N", min=0, help="Further attempts per request (5)."),
+    ] = None
+    batch_api: Annotated[
+        bool,
+        _limit(
+            "--batch-api",
+            help="Extract through the provider's Batch API: cheaper, within a day. Interrupt it at "
+            "will; the same command takes the replies in.",
+        ),
+    ] = False
     workers: Annotated[
         int, _limit("--workers", metavar="N", min=1, help="Worker processes that share the limits.")
     ] = 1
+
+    price_in: Annotated[
+        float | None,
+        _bound("--price-in", metavar="X", min=0, help="Price of a million prompt tokens."),
+    ] = None
+    price_out: Annotated[
+        float | None,
+        _bound("--price-out", metavar="X", min=0, help="Price of a million reply tokens."),
+    ] = None
+    max_cost: Annotated[
+        float | None,
+        _bound("--max-cost", metavar="X", help="Spend at most X; needs prices."),
+    ] = None
+    max_total_tokens: Annotated[
+        int | None,
+        _bound("--max-total-tokens", metavar="N", min=1, help="Prompt and reply tokens in all."),
+    ] = None
+    max_calls: Annotated[
+        int | None, _bound("--max-calls", metavar="N", min=1, help="Requests sent, retries too.")
+    ] = None
 
     hint: Annotated[
         str | None,
@@ -196,7 +261,11 @@ class RunOptions:
 
     journal: Annotated[
         str | None,
-        _run("--journal", metavar="FOLDER", help="Journal of replies (beside the table)."),
+        _run(
+            "--journal",
+            metavar="URI",
+            help="Journal of replies: a folder, s3://, gs:// or az:// (beside the table).",
+        ),
     ] = None
     run_id: Annotated[
         str | None, _run("--run-id", metavar="NAME", help="Names the run (derived from inputs).")
@@ -213,6 +282,31 @@ class RunOptions:
 
     max_rejected: _MaxRejected = "0"
     max_failed: _MaxFailed = "0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimateOptions(RunOptions):
+    """Options of `estimate`: those of the run, and how it is estimated."""
+
+    calibrate: Annotated[
+        int,
+        _estimate(
+            "--calibrate",
+            metavar="N",
+            min=0,
+            help="Make N calls and measure the model; the run takes their extractions from the "
+            "journal. Without it nothing is sent.",
+        ),
+    ] = 0
+    latency_ms: Annotated[
+        float | None,
+        _estimate(
+            "--latency-ms",
+            metavar="X",
+            min=0,
+            help="Milliseconds of a call (measured by --calibrate; else 2 s, and 20 ms per token).",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

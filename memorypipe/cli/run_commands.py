@@ -1,7 +1,7 @@
 """`backfill`, `plan` and `apply`: what runs, and how it ends."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,22 @@ from memorypipe.cli.prepare import Prepared, prepare
 from memorypipe.cli.progress import ProgressDisplay
 from memorypipe.cli.ray_session import ray_session
 from memorypipe.cli.run_report import report_run
+from memorypipe.cli.stage_specs import expression_arguments
 from memorypipe.llm.offline import OFFLINE_MODEL
+from memorypipe.pipeline.bounds import make_bounds
 
 if TYPE_CHECKING:  # they import Ray
     from memorypipe.pipeline.pipeline import MemoryPipeline
 
-__all__ = ["apply", "backfill", "plan"]
+__all__ = [
+    "apply",
+    "backfill",
+    "check_access",
+    "interrupted",
+    "plan",
+    "read_log",
+    "running_pipeline",
+]
 
 
 def backfill(options: RunOptions) -> int:
@@ -50,23 +60,35 @@ def apply(options: ApplyOptions) -> int:
 def _run(options: RunOptions, *, commits: bool) -> int:
     output = Output(as_json=options.json)
     prepared = prepare(options, offline_model=OFFLINE_MODEL)
+    make_bounds(**_bounds(options), specs=prepared.specs)
     check_log(options.logs, options.format)
     if options.ray_address is None:  # else the workers have another environment and network
-        check_key(prepared.spec, os.environ)
-        if not isinstance(prepared.choice, LocalModel) and not is_proxied(prepared.spec.base_url):
-            check_endpoint(prepared.spec)
+        check_access(prepared)
     try:
-        with _pipeline(options, prepared, output) as pipeline:
-            planned = pipeline.plan(_read(options, prepared), run_id=options.run_id)
+        with running_pipeline(options, prepared, output) as pipeline:
+            planned = pipeline.plan(read_log(options, prepared), run_id=options.run_id)
             summary = pipeline.apply(planned) if commits else planned.summary()
-    except KeyboardInterrupt:
-        return _interrupted(output)
+    except KeyboardInterrupt as interrupt:
+        return interrupted(output, getattr(interrupt, "__notes__", ()))
     report_run(output, planned, summary, table=options.table)
     return exit_code(summary, max_rejected=prepared.max_rejected, max_failed=prepared.max_failed)
 
 
+def check_access(prepared: Prepared) -> None:
+    """Check that keys and endpoints are there, before anything slow starts.
+
+    Raises:
+        EndpointError: For a key that is not there, or an address where nobody listens.
+    """
+    for spec in prepared.specs:
+        check_key(spec, os.environ)
+        by_environment = spec.proxy is None and any(map(is_proxied, spec.urls))
+        if not isinstance(prepared.choice, LocalModel) and not by_environment:
+            check_endpoint(spec)
+
+
 @contextmanager
-def _pipeline(
+def running_pipeline(
     options: RunOptions, prepared: Prepared, output: Output
 ) -> Iterator["MemoryPipeline"]:
     """Have a pipeline with all that it needs running: local model, Ray, progress."""
@@ -78,7 +100,7 @@ def _pipeline(
             prepared = _with_local_server(stack, prepared, prepared.choice)
         display.say("Starting Ray")
         stack.enter_context(ray_session(options.ray_address, is_quiet=not output.debugs))
-        yield _make_pipeline(options.table, prepared, display)
+        yield _make_pipeline(options, prepared, display)
 
 
 def _with_local_server(stack: ExitStack, prepared: Prepared, choice: LocalModel) -> Prepared:
@@ -88,35 +110,51 @@ def _with_local_server(stack: ExitStack, prepared: Prepared, choice: LocalModel)
     return prepared.at(base_url=server.base_url, model=server.model, defaults=server.params)
 
 
-def _make_pipeline(table: str, prepared: Prepared, display: ProgressDisplay) -> "MemoryPipeline":
+def _bounds(options: RunOptions) -> dict[str, Any]:
+    return {
+        "max_calls": options.max_calls,
+        "max_tokens": options.max_total_tokens,
+        "max_cost": options.max_cost,
+    }
+
+
+def _make_pipeline(
+    options: RunOptions, prepared: Prepared, display: ProgressDisplay
+) -> "MemoryPipeline":
     from memorypipe.expressions.build_action import MemoryBuildAction  # noqa: PLC0415  # imports Ray
     from memorypipe.expressions.extract import MemoryExtract  # noqa: PLC0415  # as above
     from memorypipe.pipeline.pipeline import MemoryPipeline  # noqa: PLC0415  # as above
 
-    arguments = prepared.model_arguments()
-    extract = MemoryExtract(**arguments, **prepared.extract_hint)
+    extract_spec, decide_spec = prepared.extract_spec, prepared.decide_spec
+    extract = MemoryExtract(**expression_arguments(extract_spec), **prepared.extract_hint)
     decide = MemoryBuildAction(
-        **arguments, **prepared.decide_hint, fallback_action=prepared.fallback_action
+        **expression_arguments(decide_spec),
+        **prepared.decide_hint,
+        fallback_action=prepared.fallback_action,
     )
     return MemoryPipeline(
-        table=table,
-        extract=extract.options(num_workers=prepared.workers),
-        decide=decide.options(num_workers=prepared.workers),
+        table=options.table,
+        extract=extract.limited_with(extract_spec.limit_group).options(
+            num_workers=prepared.workers
+        ),
+        decide=decide.limited_with(decide_spec.limit_group).options(num_workers=prepared.workers),
         on_progress=display,
+        **_bounds(options),
         **prepared.settings,
     )
 
 
-def _read(options: RunOptions, prepared: Prepared) -> Any:
+def read_log(options: RunOptions, prepared: Prepared) -> Any:
+    """Read the log; with Ray, which must be running."""
     from memorypipe.logs.read import read_conversations  # noqa: PLC0415  # imports Ray
 
     return read_conversations(options.logs, **prepared.reading)
 
 
-def _interrupted(output: Output) -> int:
-    message = (
-        "Interrupted. What was answered is in the journal; the same command goes on from there."
-    )
+def interrupted(output: Output, notes: Iterable[str] = ()) -> int:
+    """Say how an interrupted command goes on; gives the exit code."""
+    said = "Interrupted. What was answered is in the journal; the same command goes on from there."
+    message = " ".join([said, *notes])
     output.note(message)
     if output.as_json:
         output.result({"status": "stopped", "error": message}, ())

@@ -47,7 +47,7 @@ def allowed_lateness_s(max_qps: float | None) -> float:
     if max_qps is None:
         return math.inf
     room_s = (math.floor(max_qps) + 1) / planned_rate(max_qps) - 1
-    return room_s + 0.02
+    return max(room_s - _TRANSPORT_S, room_s / 2)
 
 
 class StartSchedule:

@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.ids import digest, ledger_key
+from memorypipe.llm.tokens import estimate_tokens
 from memorypipe.logs.known import KeyArray, contains
 from memorypipe.logs.messages import Message
-from memorypipe.logs.tokens import estimate_tokens, split_text
+from memorypipe.logs.tokens import split_text
 from memorypipe.schema import CONVERSATIONS, WINDOWS
 
 __all__ = [
@@ -93,7 +94,7 @@ def conversation_windows(
     Args:
         messages: In the order of the conversation, with unique ids.
         window_tokens: Budget of a window with its background, in tokens as
-            `memorypipe.logs.tokens.estimate_tokens` counts, plus 16 for each turn.
+            `memorypipe.llm.tokens.estimate_tokens` counts, plus 16 for each turn.
         overlap_messages: At most this many preceding turns as background.
         known: Ids of messages that are already paid for.
 

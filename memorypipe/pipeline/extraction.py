@@ -11,9 +11,9 @@ from memorypipe.logs.windows import new_message_ids
 from memorypipe.pipeline.on_ray import arrow_batches, in_blocks
 from memorypipe.schema import FACTS
 
-__all__ = ["extract_facts", "facts_table"]
+__all__ = ["EXTRACTED", "extract_facts", "facts_table"]
 
-_EXTRACTED = "extracted"
+EXTRACTED = "extracted"
 
 
 def extract_facts(windows: Sequence[str], extract: MemoryExtract) -> Iterator[pa.Table]:
@@ -27,7 +27,7 @@ def extract_facts(windows: Sequence[str], extract: MemoryExtract) -> Iterator[pa
         Tables of schema `memorypipe.schema.FACTS`, one row per window, in any order.
     """
     cut = in_blocks(windows, rows=extract.spec.concurrency)
-    extracted = cut.with_column(_EXTRACTED, extract.with_status(col("messages"), col("context")))
+    extracted = cut.with_column(EXTRACTED, extract.with_status(col("messages"), col("context")))
     for batch in arrow_batches(extracted):
         yield facts_table(batch)
 
@@ -39,7 +39,7 @@ def facts_table(batch: pa.Table) -> pa.Table:
 
 
 def _facts_row(row: dict[str, Any]) -> dict[str, Any]:
-    status = row.pop(_EXTRACTED)
+    status = row.pop(EXTRACTED)
     facts_json = status.pop("value")
     times = {message["id"]: message["timestamp"] for message in row["messages"]}
     message_ids = new_message_ids(row)

@@ -10,13 +10,19 @@ from typing import Any, Self
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.expressions.build_action import MemoryBuildAction
 from memorypipe.expressions.extract import MemoryExtract
+from memorypipe.llm.batch_settings import BatchSettings, check_batches
 from memorypipe.llm.offline import OFFLINE_MODEL
 from memorypipe.llm.spec import OFFLINE_URL
+from memorypipe.llm.tokens import TokenCounter
 from memorypipe.logs.read import ConversationLog, read_conversations
+from memorypipe.pipeline.bounds import make_bounds
+from memorypipe.pipeline.estimate import Estimate
+from memorypipe.pipeline.estimating import EstimateSettings, Estimating
 from memorypipe.pipeline.on_ray import own_errors
 from memorypipe.pipeline.plan import Plan
 from memorypipe.pipeline.planning import PlanConfig, Planning, Progress
 from memorypipe.pipeline.run_folder import RunFolder
+from memorypipe.pipeline.run_record import write_record
 from memorypipe.pipeline.settings import ConsolidationSettings
 from memorypipe.pipeline.summary import RunStatus, RunSummary
 from memorypipe.rank import Lookup
@@ -54,8 +60,16 @@ class MemoryPipeline:
         overlap_messages: Messages before a window that are shown with it as background.
         commit_fallback: Whether a fact without a valid decision becomes `decide`'s fallback
             action; else its window stays open for the next run.
-        journal: Folder of the reply journal; None puts it beside the table. Expressions that
-            have one of their own keep it.
+        journal: Address of the reply journal, a folder or ``s3://bucket/prefix`` say; None puts
+            it beside the table. Expressions that have one of their own keep it.
+        max_calls: Requests that a planning sends at most; None for no bound. At a bound the run
+            stops cleanly: what was decided can be applied, the rest stays open, and the next run
+            pays for that only.
+        max_tokens: Prompt and completion tokens together, likewise.
+        max_cost: In the currency of the prices that the expressions have, likewise.
+        batch: Asks the extraction through the provider's Batch API, at its lower price and within
+            a day, cut and waited for as this says; None asks at once. What a batch fails to
+            answer is asked at once after it.
         on_progress: Called with each step forward.
         clock: Gives the time of the run.
 
@@ -75,6 +89,10 @@ class MemoryPipeline:
         overlap_messages: int = 2,
         commit_fallback: bool = False,
         journal: str | None = None,
+        max_calls: int | None = None,
+        max_tokens: int | None = None,
+        max_cost: float | None = None,
+        batch: BatchSettings | None = None,
         on_progress: Callable[[Progress], None] = _ignore,
         clock: Callable[[], datetime] = now_utc,
     ) -> None:
@@ -101,7 +119,17 @@ class MemoryPipeline:
             ),
             on_progress=on_progress,
             clock=clock,
+            bounds=make_bounds(
+                max_calls=max_calls,
+                max_tokens=max_tokens,
+                max_cost=max_cost,
+                specs=(extract.spec, decide.spec),
+            ),
+            batch=batch,
         )
+
+        if batch is not None:
+            check_batches(self._config.extract.spec, self._config.bounds)
 
     @classmethod
     def offline(cls, table: str, **settings: Any) -> Self:
@@ -145,6 +173,56 @@ class MemoryPipeline:
         with own_errors():
             return Planning(self._config, log, run_id).plan()
 
+    def cancel_batches(self, run_id: str) -> list[str]:
+        """Cancel the batches of a run that was interrupted; what they answered is kept.
+
+        Returns:
+            The provider's names of the batches that were cancelled.
+
+        Raises:
+            EndpointError: If the endpoint does not let us.
+        """
+        from memorypipe.pipeline.batch_extraction import cancel_run  # noqa: PLC0415  # imports the client library
+
+        return cancel_run(self._config.extract, table_uri=self.table_uri, run_id=run_id)
+
+    def estimate(
+        self,
+        source: Any,
+        *,
+        calibrate: int = 0,
+        count_tokens: TokenCounter | None = None,
+        latency_ms: float | None = None,
+    ) -> Estimate:
+        """Say what `plan` would take in calls, tokens, money and time, without making it.
+
+        Windows are cut and extraction requests are made exactly as `plan` does; messages that a
+        committed run has dealt with are left out, and what the journal knows costs nothing. What
+        the model will say is assumed, or measured.
+
+        Args:
+            source: A `ConversationLog`, or what `read_conversations` takes.
+            calibrate: Calls to make, four in five of them extractions, which the run then takes
+                from the journal; what they show replaces what is assumed. 0: no call, no
+                connection.
+            count_tokens: Counts the tokens of a text; None takes the model's own tokenizer where
+                it is known and the extra ``tokenizers`` is installed, else
+                `memorypipe.llm.tokens.estimate_tokens`.
+            latency_ms: Milliseconds that a call takes; None takes what is measured, or 2 s and
+                20 ms per completion token.
+
+        Raises:
+            EndpointError: If the endpoint cannot serve the calls of a calibration.
+            ModelError: If no call of a calibration gave anything.
+            InvalidArgumentError: As `read_conversations`, or for a parameter that cannot work.
+        """
+        settings = EstimateSettings(
+            calibrate=calibrate, count_tokens=count_tokens, latency_ms=latency_ms
+        )
+        log = source if isinstance(source, ConversationLog) else read_conversations(source)
+        with own_errors():
+            return Estimating(self._config, log, settings).estimate()
+
     def apply(self, plan: Plan) -> RunSummary:
         """Commit a plan in one atomic commit.
 
@@ -178,18 +256,26 @@ class MemoryPipeline:
                 none=result.none,
                 held_back=dict(result.held_back),
             )
-        incomplete = summary.windows_failed or summary.rejected_lines
-        complete: RunStatus = "partial" if incomplete else "done"
         summary = replace(
             summary,
-            status="held" if summary.held_back else complete,
+            status=_status(summary),
+            committed=True,
             wall_s=round(summary.wall_s + time.monotonic() - started, 3),
         )
-        folder.write_json("run", summary.to_dict())
+        write_record(folder, {**folder.read_json("run"), **summary.to_dict()})
         self._config.on_progress(
             Progress(stage="commit", done=summary.windows, total=summary.windows)
         )
         return summary
+
+
+def _status(summary: RunSummary) -> RunStatus:
+    """Give the status of a run whose actions are committed, the gravest that applies."""
+    if summary.held_back:
+        return "held"
+    if summary.stopped_by:
+        return "stopped"
+    return "partial" if summary.windows_failed or summary.rejected_lines else "done"
 
 
 def _run_info(summary: RunSummary) -> dict[str, Any]:

@@ -46,7 +46,9 @@ class _Server:
     200 with any `body` and `content_type`), ``reset``, ``hang``, ``slow`` (with `latency_s`) or
     ``reject_schema`` (400 where the request has a `response_format`). It strikes the requests
     whose number (from 1) is in `calls`, that hold all texts of `contains`, a share of `rate` of
-    them, or all. The first fault that strikes counts.
+    them, that find more than `over_in_flight` open, or all. The first fault that strikes counts.
+    Who finds too many open is answered at once, as a server does that protects itself; every
+    other answer takes the latency.
     """
 
     latency_s: float = 0.0
@@ -63,15 +65,19 @@ class _Server:
         raw = await request.read()
         self.count += 1
         number = self.count
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        call = {"at_s": time.monotonic(), "path": request.path_qs, "headers": headers, "raw": raw}
+        call |= {"done_s": None, "status": None}
         if number <= _KEPT_CALLS:
-            headers = {name.lower(): value for name, value in request.headers.items()}
-            call = {"at_s": time.monotonic(), "path": request.path_qs, "headers": headers}
-            self.calls.append({**call, "raw": raw})
+            self.calls.append(call)
         self.in_flight += 1
         self.max_in_flight = max(self.max_in_flight, self.in_flight)
         try:
-            return await self._answer(request, raw, number)
+            response = await self._answer(request, raw, number)
+            call["status"] = response.status
+            return response
         finally:
+            call["done_s"] = time.monotonic()
             self.in_flight -= 1
 
     async def _answer(self, request: web.Request, raw: bytes, number: int) -> web.StreamResponse:
@@ -82,7 +88,7 @@ class _Server:
             and request.headers.get("Authorization") != f"Bearer {self.require_key}"
         ):
             fault = {"kind": "status", "status": 401, "body": _error("Incorrect API key provided.")}
-        if self.latency_s:
+        if self.latency_s and (fault is None or "over_in_flight" not in fault):
             await asyncio.sleep(self.latency_s)
         if fault is None:
             return _json(_completion(body, self.responder(body), number))
@@ -93,6 +99,8 @@ class _Server:
             if "calls" in fault and number not in fault["calls"]:
                 continue
             if any(text not in str(body["messages"]) for text in fault.get("contains", ())):
+                continue
+            if self.in_flight <= fault.get("over_in_flight", 0):
                 continue
             if "rate" in fault:
                 dice = random.Random(f"{self.seed}:{index}:{number}")  # noqa: S311  # a test's dice
@@ -196,7 +204,11 @@ class Endpoint:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def calls(self) -> list[dict[str, Any]]:
-        """Give the requests received: `at_s` (monotonic), `headers` (lower case) and `body`."""
+        """Give the requests received.
+
+        Each has `at_s` and `done_s` (monotonic; `done_s` is None while it is open), `status`
+        (None where no answer was sent), `path`, `headers` (lower case) and `body`.
+        """
         return [{"body": json.loads(call.pop("raw")), **call} for call in self._get("calls")]
 
     def call_count(self) -> int:

@@ -6,9 +6,9 @@ import pytest
 
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.ids import ledger_key
+from memorypipe.llm.tokens import estimate_tokens
 from memorypipe.logs.known import pack_keys
 from memorypipe.logs.messages import Message
-from memorypipe.logs.tokens import estimate_tokens
 from memorypipe.logs.windows import (
     TURN_TOKENS,
     Window,
@@ -26,7 +26,7 @@ def say(identity: str, tokens: int = 4, role: str = "user", **more: Any) -> Mess
     message = Message(
         role=role,
         name=None,
-        content=identity[0] * (4 * tokens),
+        content=str(ord(identity[0]) % 10) * (2 * tokens),  # two digits weigh a token
         timestamp=None,
         id=identity,
         background=False,

@@ -1,0 +1,33 @@
+"""`estimate`: what a backfill of a log would take, before anything is paid."""
+
+from memorypipe.cli.exit_codes import ExitCode
+from memorypipe.cli.options import EstimateOptions
+from memorypipe.cli.output import Output
+from memorypipe.cli.preflight import check_log
+from memorypipe.cli.prepare import prepare
+from memorypipe.cli.render_estimate import estimate_lines
+from memorypipe.cli.run_commands import check_access, interrupted, read_log, running_pipeline
+from memorypipe.llm.offline import OFFLINE_MODEL
+
+__all__ = ["estimate"]
+
+
+def estimate(options: EstimateOptions) -> int:
+    """Say what a backfill of LOGS would take; only ``--calibrate`` sends anything."""
+    output = Output(as_json=options.json)
+    prepared = prepare(options, offline_model=OFFLINE_MODEL)
+    check_log(options.logs, options.format)
+    if options.calibrate and options.ray_address is None:
+        check_access(prepared)
+    try:
+        with running_pipeline(options, prepared, output) as pipeline:
+            log = read_log(options, prepared)
+            made = pipeline.estimate(
+                log, calibrate=options.calibrate, latency_ms=options.latency_ms
+            )
+    except KeyboardInterrupt:
+        return interrupted(output)
+    output.result(made.to_dict(), estimate_lines(made))
+    total = made.conversations + made.rejected_lines
+    too_many = prepared.max_rejected.is_exceeded(made.rejected_lines, total)
+    return ExitCode.INCOMPLETE if too_many else ExitCode.DONE

@@ -1,0 +1,34 @@
+"""The windows of a run: what a plan sends and what an estimate counts are cut the same way."""
+
+from collections.abc import Collection
+
+import ray
+
+from memorypipe.logs.known import pack_keys
+from memorypipe.logs.read import windows
+from memorypipe.pipeline.settings import ConsolidationSettings
+
+__all__ = ["cut_windows"]
+
+
+def cut_windows(
+    conversations: ray.data.Dataset,
+    settings: ConsolidationSettings,
+    known_keys: Collection[bytes],
+) -> ray.data.Dataset:
+    """Cut conversations into the windows of a run, on Ray.
+
+    Args:
+        conversations: With the columns of `memorypipe.schema.CONVERSATIONS`.
+        settings: How windows are cut.
+        known_keys: Ledger keys of the messages that earlier runs have dealt with.
+
+    Returns:
+        One row per window, with the columns of `memorypipe.schema.WINDOWS`.
+    """
+    return windows(
+        conversations,
+        window_tokens=settings.window_tokens,
+        overlap_messages=settings.overlap_messages,
+        known_keys_ref=ray.put(pack_keys(known_keys)) if known_keys else None,
+    )

@@ -1,0 +1,68 @@
+"""A journal on S3, as far as a server on loopback behaves like it."""
+
+import asyncio
+from collections.abc import Iterator
+from urllib.request import Request, urlopen
+
+import pytest
+
+from memorypipe.errors import JournalError
+from memorypipe.llm.journal import compact_journal, drop_scopes, open_journal, take_inventory
+from memorypipe.llm.journal_types import JournalSettings
+from tests.support.journals import KEYS, REPLY
+
+moto_server = pytest.importorskip("moto.server")
+
+ANN = '[["user_id","ann"]]'
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def uri(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Make a bucket, and tell the environment how to get there."""
+    for name, value in {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    with urlopen(Request(f"{endpoint}/bucket", method="PUT"), timeout=30) as answer:
+        assert answer.status == 200
+    return "s3://bucket/runs/journal"
+
+
+def test_replies_are_kept_found_merged_and_erased(uri: str) -> None:
+    async def main() -> None:
+        journal = open_journal(uri, settings=JournalSettings(linger_s=0))
+        puts = [journal.put(key, REPLY, usable=True) for key in KEYS[:5]]
+        await asyncio.gather(*puts)
+        await journal.put(KEYS[5], REPLY, usable=True, scope_key=ANN)
+        journal.close()
+        again = open_journal(uri)
+        assert [await again.get(key) for key in KEYS[:7]] == [REPLY] * 6 + [None]
+        assert take_inventory(uri).usable == 6
+        assert compact_journal(uri).made == 1
+        assert [await again.get(key) for key in KEYS[:6]] == [REPLY] * 6
+        assert drop_scopes(uri, {ANN}).erased == 1
+        assert [await again.get(key) for key in KEYS[:6]] == [REPLY] * 5 + [None]
+        again.close()
+
+    asyncio.run(main())
+    found = take_inventory(uri)
+    assert (found.segments, found.usable) == (1, 5)
+
+
+def test_a_bucket_that_is_not_there_is_one_clear_error(uri: str) -> None:
+    with pytest.raises(JournalError, match="cannot be listed") as caught:
+        open_journal(uri.replace("bucket", "nobucket"))
+    assert len(str(caught.value)) < 400
