@@ -130,7 +130,7 @@ class Caller:
         """Ask the endpoint, or wait for the reply to an equal request on its way there."""
         under_way = self._under_way.get(key)
         if under_way is not None:
-            reply = await under_way.wait()
+            reply, _ = await under_way.wait()
             self._metrics.hit()
             tally.hit(reply)
             return reply, read(reply)
@@ -146,8 +146,8 @@ class Caller:
         under_way = _UnderWay(self._ask_and_keep(key, request, read, tally, scope_key))
         self._under_way[key] = under_way
         under_way.task.add_done_callback(lambda _: self._under_way.pop(key))
-        reply = await under_way.wait()
-        return reply, read(reply)
+        reply, reading = await under_way.wait()
+        return reply, reading
 
     async def _ask_and_keep(
         self,
@@ -156,17 +156,18 @@ class Caller:
         read: Read[ValueT],
         tally: Tally,
         scope_key: str | None,
-    ) -> Reply:
+    ) -> tuple[Reply, Reading[ValueT]]:
         try:
             reply = await self._attempts(request, tally)
         except RejectedRequestError as error:
             if len(self._rejected) < _KNOWN_REJECTIONS:
                 self._rejected[key] = error
             raise
+        reading = read(reply)
         if self._journal is not None:
-            usable = read(reply).status in _WORTH_KEEPING
+            usable = reading.status in _WORTH_KEEPING
             await self._journal.put(key, reply, usable=usable, scope_key=scope_key)
-        return reply
+        return reply, reading
 
     async def _attempts(self, request: Request, tally: Tally) -> Reply:
         """Send a request until a reply comes or the attempts are used up."""
@@ -267,11 +268,11 @@ def _plain(request: Request) -> Request:
 class _UnderWay:
     """A request on its way, and how many wait for its reply; without any it is called off."""
 
-    def __init__(self, work: Coroutine[Any, Any, Reply]) -> None:
+    def __init__(self, work: Coroutine[Any, Any, tuple[Reply, Any]]) -> None:
         self.task = asyncio.ensure_future(work)
         self._waiting = 0
 
-    async def wait(self) -> Reply:
+    async def wait(self) -> tuple[Reply, Any]:
         self._waiting += 1
         try:
             return await asyncio.shield(self.task)
