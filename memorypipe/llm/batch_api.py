@@ -11,16 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import aiohttp
 import httpx2
 import openai
 import orjson
 
 from memorypipe.errors import EndpointError, ModelError, RetryableModelError
 from memorypipe.llm.batch_lines import CHAT_URL
-from memorypipe.llm.client import make_client
 from memorypipe.llm.http_errors import connection_error, status_error
 from memorypipe.llm.keys import resolve_key
+from memorypipe.llm.openai_client import make_client
 from memorypipe.llm.retry import next_wait_s
 from memorypipe.llm.spec import ModelSpec
 
@@ -35,7 +34,7 @@ _PAGE = 100
 _MAX_PAGES = 200
 _MISSING = frozenset({404, 405, 501})
 _MESSAGE_CHARS = 200
-_TRANSPORT_ERRORS = (openai.OpenAIError, httpx2.HTTPError, aiohttp.ClientError, OSError)
+_TRANSPORT_ERRORS = (openai.OpenAIError, httpx2.HTTPError, OSError)
 
 
 @dataclass(frozen=True, kw_only=True)

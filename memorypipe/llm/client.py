@@ -1,60 +1,38 @@
 """The live client of an OpenAI-compatible endpoint: one request in, one reply or one error out.
 
-It retries nothing and limits nothing. The client library says where a request goes and with which
-headers, and its HTTP client sends it; the body is written and the reply's bytes are read here. The
-library's own way from a call to its HTTP client (options, copies, checks against types) costs
-twice the CPU of sending.
+It retries nothing and limits nothing.
 """
 
 import asyncio
-import base64
-import functools
 import json
-import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from typing import Any
-from urllib.parse import unquote, urlsplit, urlunsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import aiohttp
-import httpx2
-import openai
 import orjson
+from multidict import CIMultiDict
+from yarl import URL
 
-from memorypipe.errors import (
-    EndpointError,
-    InvalidArgumentError,
-    ModelError,
-    RetryableModelError,
-)
+from memorypipe.errors import EndpointError, ModelError, RetryableModelError
 from memorypipe.llm.completion import read_completion
+from memorypipe.llm.connecting import split_login
 from memorypipe.llm.http_errors import connection_error, status_error
 from memorypipe.llm.keys import resolve_key
 from memorypipe.llm.rate_headers import RateReader
 from memorypipe.llm.spec import ModelSpec
+from memorypipe.llm.transport import Answer, Timeouts, Transport, read_timeout
 from memorypipe.llm.types import Reply, Request
 
-__all__ = ["CONNECT_TIMEOUT_S", "DEFAULT_TIMEOUT_S", "OpenAIModel", "make_client"]
+__all__ = ["OpenAIModel"]
 
-DEFAULT_TIMEOUT_S = 600.0
-"""For a whole call, from connecting to the last byte; a `timeout` among the parameters wins.
+_PATH = "/chat/completions"
+_OK = range(200, 300)
 
-There is no bound on silence within it: a model that thinks for minutes is silent, and asking it
-again would pay again.
-"""
-
-CONNECT_TIMEOUT_S = 30.0
-"""For opening a connection, where the call has not less."""
-
-# Below the five seconds after which common servers close an idle connection: a request that
-# meets the closing is lost.
-_KEEP_ALIVE_S = 4.0
-
-_PATH = b"/chat/completions"
-
-# Arguments of the client library's call that are no fields of the body.
+# Arguments of the call that are no fields of the body.
 _OPTIONS = ("extra_headers", "extra_query", "timeout")
 
 
@@ -63,10 +41,9 @@ class _Way:
     """What is the same for every request with the same options."""
 
     options: Mapping[str, Any]
-    url: httpx2.URL
-    headers: httpx2.Headers
-    extensions: Mapping[str, Any]
-    timeout_s: float
+    url: URL
+    headers: CIMultiDict[str]
+    timeouts: Timeouts
 
 
 class OpenAIModel:
@@ -86,7 +63,7 @@ class OpenAIModel:
         clock: Monotonic seconds, for `Reply.latency_ms`.
 
     Raises:
-        InvalidArgumentError: For a `timeout` of another kind than the client library's.
+        InvalidArgumentError: For a `timeout` that is none.
         EndpointError: For a file of certificates that cannot be read.
     """
 
@@ -97,12 +74,11 @@ class OpenAIModel:
         environ: Mapping[str, str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        _timeouts(spec.params.get("timeout"))
+        read_timeout(spec.params.get("timeout"))
         self._spec = spec
         self._environ = environ
         self._clock = clock
-        self._http: httpx2.AsyncClient | None = _make_http(spec)
-        self._client = make_client(spec, self._http)
+        self._transport = Transport(spec)
         self._key: str | None = None
         self._way: _Way | None = None
         self._rate = RateReader()
@@ -118,19 +94,21 @@ class OpenAIModel:
                 not trusted, a redirect to another host, a web page instead of a reply, and a key
                 that cannot be read.
         """
-        http = self._open()
+        if self._key is None:
+            self._use_key(resolve_key(self._spec.api_key, self._environ))
         way, body = self._call(request)
         started_s = self._clock()
         try:
-            async with asyncio.timeout(way.timeout_s):
-                response = await _send(http, way, body)
-        except (httpx2.HTTPError, httpx2.InvalidURL, aiohttp.ClientError, OSError) as error:
+            answer = await self._transport.post(
+                way.url, body, headers=way.headers, timeouts=way.timeouts
+            )
+        except (aiohttp.ClientError, OSError) as error:
             # Messages of these can quote addresses with a password in them: the class must do.
             raise connection_error(self._spec, error) from None
         latency_ms = (self._clock() - started_s) * 1e3
-        if not response.is_success:
-            raise self._status_error(response, request)
-        return self._reply(response, request, latency_ms)
+        if answer.status not in _OK:
+            raise self._status_error(answer, request)
+        return self._reply(answer, request, latency_ms)
 
     async def refresh_key(self) -> None:
         """Read the key again, for the requests to come.
@@ -144,17 +122,7 @@ class OpenAIModel:
 
     async def close(self) -> None:
         """Close the connections; another request would open new ones."""
-        if self._http is not None:
-            http, self._http = self._http, None
-            await http.aclose()
-
-    def _open(self) -> httpx2.AsyncClient:
-        if self._http is None:
-            self._http = _make_http(self._spec)
-            self._client, self._key = make_client(self._spec, self._http), None
-        if self._key is None:
-            self._use_key(resolve_key(self._spec.api_key, self._environ))
-        return self._http
+        await self._transport.close()
 
     def _use_key(self, key: str) -> None:
         if not (key.isascii() and key.isprintable()):
@@ -173,60 +141,58 @@ class OpenAIModel:
         return self._way, _encode(body)
 
     def _find_way(self, options: Mapping[str, Any]) -> _Way:
-        client = self._client
-        headers = httpx2.Headers({"Authorization": f"Bearer {self._key}"})
-        known = client.default_headers.items()
-        headers.update({name: value for name, value in known if isinstance(value, str)})
-        headers.update(options["extra_headers"])
-        if client.base_url.scheme == "http" and self._spec.proxy is not None:
-            # The request itself goes to the proxy; of a tunnel the proxy sees the opening only.
-            headers.update(_proxy(self._spec.proxy).headers)
-        path, mark, query = client.base_url.raw_path.partition(b"?")
-        url = client.base_url.copy_with(raw_path=path.rstrip(b"/") + _PATH + mark + query)
-        if options["extra_query"]:
-            url = url.copy_merge_params(client.qs.stringify(options["extra_query"]))
-        timeout_s, timeouts = _timeouts(options["timeout"])
+        address, login = split_login(self._spec.base_url)
+        parts = urlsplit(address)
+        query = "&".join(filter(None, (parts.query, _query(options["extra_query"] or {}))))
+        path = parts.path.rstrip("/") + _PATH
+        headers = CIMultiDict(
+            {
+                "Authorization": f"Bearer {self._key}",
+                "Content-Type": "application/json",
+                "Accept": "application/json",
+                "User-Agent": f"memorypipe/{version('memorypipe')}",
+            }
+        )
+        headers.update(login)
+        headers.update(options["extra_headers"] or {})
         return _Way(
             options=options,
-            url=url,
+            url=URL(urlunsplit(parts._replace(path=path, query=query, fragment="")), encoded=True),
             headers=headers,
-            extensions={"timeout": timeouts.as_dict()},
-            timeout_s=timeout_s,
+            timeouts=read_timeout(options["timeout"]),
         )
 
-    def _status_error(self, response: httpx2.Response, request: Request) -> ModelError:
+    def _status_error(self, answer: Answer, request: Request) -> ModelError:
         try:
-            body = orjson.loads(response.content)
+            body = orjson.loads(answer.content)
         except orjson.JSONDecodeError:
             body = None
-        return self._error(response.status_code, response, body, request)
+        return self._error(answer.status, answer, body, request)
 
-    def _error(
-        self, status: int, response: httpx2.Response, body: object, request: Request
-    ) -> ModelError:
+    def _error(self, status: int, answer: Answer, body: object, request: Request) -> ModelError:
         return status_error(
-            self._spec, status, response.headers, body, request.messages, key=self._key
+            self._spec, status, answer.headers, body, request.messages, key=self._key
         )
 
-    def _reply(self, response: httpx2.Response, request: Request, latency_ms: float) -> Reply:
-        completion = self._completion(response)
+    def _reply(self, answer: Answer, request: Request, latency_ms: float) -> Reply:
+        completion = self._completion(answer)
         error = completion.get("error")
         if isinstance(error, Mapping):
             # Some gateways answer 200 and tell of the failure behind them in the body.
             code = error.get("code")
             status = code if isinstance(code, int) else 502
-            raise self._error(status, response, completion, request)
+            raise self._error(status, answer, completion, request)
         reply = read_completion(completion, latency_ms=latency_ms)
         if reply is None:
             if "choices" not in completion:
                 raise self._not_an_endpoint("JSON that is no chat completion")
             raise self._malformed("The reply has no choices", "no_choices")
-        rate = self._rate.read(response.headers)
+        rate = self._rate.read(answer.headers)
         return reply if rate is None else replace(reply, rate=rate)
 
-    def _completion(self, response: httpx2.Response) -> dict[str, Any]:
-        content = response.content
-        if "html" in response.headers.get("content-type", "") or content.lstrip()[:1] == b"<":
+    def _completion(self, answer: Answer) -> dict[str, Any]:
+        content = answer.content
+        if "html" in answer.headers.get("content-type", "") or content.lstrip()[:1] == b"<":
             raise self._not_an_endpoint("a web page")
         try:
             completion = _parse(content)
@@ -248,114 +214,27 @@ class OpenAIModel:
         )
 
 
-def make_client(spec: ModelSpec, http: httpx2.AsyncClient | None = None) -> openai.AsyncOpenAI:
-    """Make the client library's client, without a key yet; it opens no connection.
+def _query(values: Mapping[str, Any], outer: str = "") -> str:
+    """Write a query: lists repeat the name, mappings put theirs in brackets, nulls are left out.
 
-    Args:
-        spec: What to call, at its `base_url`.
-        http: What sends; None makes one.
-
-    Raises:
-        EndpointError: For a file of certificates that cannot be read.
+    Example:
+        >>> _query({"api-version": 1, "tags": ["a", "b"], "dry": True, "x": {"y": "&"}})
+        'api-version=1&tags=a&tags=b&dry=true&x%5By%5D=%26'
     """
-    address, headers = _split_login(spec.base_url)
-    client = openai.AsyncOpenAI(
-        api_key="NOT_SET",
-        base_url=address,
-        max_retries=0,
-        timeout=DEFAULT_TIMEOUT_S,
-        http_client=http or _make_http(spec),
-    )
-    # The library takes headers and account names from variables that are meant for its own
-    # service; they must not go to any other host.
-    client.organization = client.project = client.admin_api_key = None
-    client._custom_headers = headers  # noqa: SLF001  # the argument would be merged with them
-    # The library looks at the platform when these are made for the first time.
-    _ = client.default_headers
-    return client
+    written = []
+    for name, value in values.items():
+        full = f"{outer}[{name}]" if outer else name
+        if isinstance(value, Mapping):
+            written.append(_query(value, full))
+            continue
+        many = value if isinstance(value, list | tuple) else [value]
+        pairs = [(full, _query_text(one)) for one in many if one is not None]
+        written.append(urlencode(pairs))
+    return "&".join(filter(None, written))
 
 
-def _make_http(spec: ModelSpec) -> httpx2.AsyncClient:
-    _check_proxy(spec)
-    limits = httpx2.Limits(
-        # Without a number here the transport stops at a hundred, whatever was asked for.
-        max_connections=spec.concurrency,
-        max_keepalive_connections=spec.concurrency,
-        keepalive_expiry=_KEEP_ALIVE_S,
-    )
-    return openai.DefaultAioHttpClient(
-        limits=limits,
-        timeout=DEFAULT_TIMEOUT_S,
-        verify=_trusted(spec.ca_file),
-        proxy=None if spec.proxy is None else _proxy(spec.proxy),
-    )
-
-
-def _proxy(address: str) -> httpx2.Proxy:
-    address, login = _split_login(address)
-    # The transport would make the header itself, by a class that its library is giving up.
-    headers = {f"Proxy-{name}": value for name, value in login.items()}
-    return httpx2.Proxy(address, headers=headers)
-
-
-def _check_proxy(spec: ModelSpec) -> None:
-    """Refuse a proxy of the environment that the transport cannot speak to."""
-    parts = urlsplit(spec.base_url)
-    if spec.proxy is not None or proxy_bypass(parts.hostname or ""):
-        return
-    proxies = getproxies()
-    scheme, has_scheme, _ = (proxies.get(parts.scheme) or proxies.get("all", "")).partition("://")
-    if has_scheme and scheme.lower() not in {"http", "https"}:
-        raise EndpointError(
-            f"The environment names a {scheme} proxy for {spec.endpoint!r}; HTTP proxies only are "
-            f"spoken to. Set proxy to one, or put the host into NO_PROXY."
-        )
-
-
-@functools.cache
-def _trusted(ca_file: str | None) -> ssl.SSLContext:
-    """Load certificates, once for all replicas."""
-    if ca_file is None:
-        return httpx2.create_ssl_context()
-    try:
-        return ssl.create_default_context(cafile=ca_file)
-    except OSError as error:  # also of a file that holds no certificate
-        reason = error.strerror if isinstance(error, FileNotFoundError) else type(error).__name__
-        raise EndpointError(
-            f"ca_file {ca_file!r} cannot be read as PEM certificates on this machine: {reason}."
-        ) from error
-
-
-async def _send(http: httpx2.AsyncClient, way: _Way, body: bytes) -> httpx2.Response:
-    """Send, and follow one redirect, to the same host: nobody else gets the key and the prompt."""
-    request = httpx2.Request(
-        "POST", way.url, headers=way.headers, content=body, extensions=way.extensions
-    )
-    response = await http.send(request, follow_redirects=False)
-    onward = response.next_request
-    if onward is None or onward.method != "POST" or not _is_same_place(request.url, onward.url):
-        return response
-    if onward.url.scheme != request.url.scheme:
-        onward.headers.pop("Proxy-Authorization", None)
-    return await http.send(onward, follow_redirects=False)
-
-
-def _is_same_place(asked: httpx2.URL, onward: httpx2.URL) -> bool:
-    return asked.host == onward.host and onward.scheme in {asked.scheme, "https"}
-
-
-def _timeouts(timeout: object) -> tuple[float, httpx2.Timeout]:
-    """Give the bound of the whole call in seconds, and those of its parts."""
-    if isinstance(timeout, httpx2.Timeout):
-        return DEFAULT_TIMEOUT_S, timeout
-    if timeout is None:
-        timeout = DEFAULT_TIMEOUT_S
-    if not isinstance(timeout, int | float) or isinstance(timeout, bool):
-        raise InvalidArgumentError(
-            f"timeout must be a number of seconds for the whole call, or an httpx2.Timeout, got "
-            f"{type(timeout).__name__}."
-        )
-    return float(timeout), httpx2.Timeout(None, connect=min(float(timeout), CONNECT_TIMEOUT_S))
+def _query_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _encode(body: Mapping[str, Any]) -> bytes:
@@ -372,13 +251,3 @@ def _parse(content: bytes) -> Any:
     except orjson.JSONDecodeError:
         # The standard library also takes a lone surrogate: half an emoji, where a model was cut.
         return json.loads(content)
-
-
-def _split_login(url: str) -> tuple[str, dict[str, str]]:
-    """Take user and password out of an address and give them as a header."""
-    parts = urlsplit(url)
-    login, _, host = parts.netloc.rpartition("@")
-    if not login:
-        return url, {}
-    token = base64.b64encode(unquote(login).encode()).decode()
-    return urlunsplit(parts._replace(netloc=host)), {"Authorization": f"Basic {token}"}

@@ -24,7 +24,7 @@ def make_model(spec: ModelSpec, *, environ: Mapping[str, str]) -> Model:
     """
     if spec.base_url == OFFLINE_URL:
         return OfflineModel()
-    # Importing the client library takes a second, which the rules need not spend.
+    # Importing what sends takes half a second, which the rules need not spend.
     from memorypipe.llm.client import OpenAIModel  # noqa: PLC0415  # see above
 
     if not spec.replicas:

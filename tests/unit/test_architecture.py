@@ -27,7 +27,8 @@ OWNERS = {
     "lance": ("table/lance",),
     "lancedb": ("table/lance",),
     "obstore": ("llm/journal_store.py",),
-    "openai": ("llm/client.py", "llm/http_errors.py", "llm/batch_api.py"),
+    "aiohttp": ("llm/client.py", "llm/transport.py"),
+    "openai": ("llm/openai_client.py", "llm/batch_api.py"),
 }
 
 
