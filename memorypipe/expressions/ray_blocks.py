@@ -9,6 +9,7 @@ operator that only rewrites bundles, on the driver, does it.
 
 from collections import deque
 from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
 from ray.data._internal.execution.interfaces import PhysicalOperator, RefBundle
@@ -101,9 +102,20 @@ class CutBlocks(Rule):
                 continue
             cut = _CutOperator(source, plan.context, rows)
             operator._input_dependencies = [cut]  # noqa: SLF001  # the only way to do it
+            operator._data_context = _without_polls(plan.context)  # noqa: SLF001  # as above
             operators[cut] = logical  # the rules that come after look every operator up
         done: PhysicalPlan = plan
         return done
+
+
+def _without_polls(context: DataContext) -> DataContext:
+    """Give the settings without the thread per task in hand that looks at the memory in use.
+
+    They all look at the same moment, once a second, and hold every request up meanwhile.
+    """
+    changed = copy(context)
+    changed.memory_usage_poll_interval_s = None
+    return changed
 
 
 def _wanted_rows(logical: LogicalOperator) -> int | None:
