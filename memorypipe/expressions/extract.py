@@ -108,7 +108,7 @@ class MemoryExtract(LLMExpression[ExtractTask, tuple[FactItem, ...]]):
         '{"memories":[{"text":"Bought a Yamaha P-125 digital piano"}]}'
     """
 
-    _parameters = ("messages", "context")
+    _parameters = ("messages", "context", "scope_key")
     _required = 1
 
     def _make_stage(self) -> ExtractStage:
@@ -129,9 +129,16 @@ class MemoryExtract(LLMExpression[ExtractTask, tuple[FactItem, ...]]):
         """
         return self._with_column(messages, context)
 
-    def with_status(self, messages: Any, context: Any = None) -> Expr:
-        """Give the expression of a struct (`STATUS`) instead: the cell, and how it came about."""
-        return self._with_status(messages, context)
+    def with_status(self, messages: Any, context: Any = None, *, scope_key: Any = None) -> Expr:
+        """Give the expression of a struct (`STATUS`) instead: the cell, and how it came about.
+
+        Args:
+            messages: As for `with_column`.
+            context: As for `with_column`.
+            scope_key: Column that names whose data a row is (string); it goes into the journal
+                with the reply, so that it can be erased.
+        """
+        return self._with_status(messages, context, scope_key)
 
     def render(self, messages: Any, context: Any = None) -> list[list[ChatMessage] | None]:
         """Give the exact request messages per row, without a call; None where none is made."""
@@ -142,7 +149,7 @@ class MemoryExtract(LLMExpression[ExtractTask, tuple[FactItem, ...]]):
         return self._call(messages, context)
 
     def _prepare(self, row: tuple[Any, ...], number: int) -> ExtractTask | CellResult:
-        messages, context = row
+        messages, context, _ = row
         if context is not None and not isinstance(context, str):
             invalid(number, "context", f"expected a string, got {type(context).__name__}")
         turns = parse_messages(messages, number)

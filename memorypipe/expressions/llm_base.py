@@ -20,7 +20,7 @@ from memorypipe.llm.owner import Owner
 from memorypipe.llm.spec import OFFLINE_URL, ModelSpec, Prices, RateScope
 from memorypipe.llm.stage import Outcome, Stage
 from memorypipe.llm.types import ChatMessage, Request
-from memorypipe.llm.worker import get_worker
+from memorypipe.llm.worker import Worker, get_worker
 
 __all__ = ["LLMExpression"]
 
@@ -191,9 +191,7 @@ class LLMExpression(Expression, Generic[TaskT, ValueT]):
         rows = self._rows(cells)
         with worker.admission.hold(len(rows)):
             prepared = self._prepare_rows(rows)
-            tasks = [item for item in prepared if not isinstance(item, CellResult)]
-            portion = self.worker_options.batch_size or 1
-            outcomes = iter(worker.run(self.stage, tasks, portion=portion) if tasks else ())
+            outcomes = iter(self._outcomes(worker, rows, prepared))
             publish(worker)
             return [
                 item if isinstance(item, CellResult) else self._finish_row(item, next(outcomes))
@@ -207,6 +205,28 @@ class LLMExpression(Expression, Generic[TaskT, ValueT]):
             model=outcome.model or self.spec.model,
             prompt_hash=self.prompt_hash,
         )
+
+    def _outcomes(
+        self, worker: Worker, rows: Rows, prepared: Sequence[TaskT | CellResult]
+    ) -> list[Outcome[ValueT]]:
+        """Ask for the rows that need it."""
+        asked = [
+            (item, self._scope_key(row))
+            for item, row in zip(prepared, rows, strict=True)
+            if not isinstance(item, CellResult)
+        ]
+        if not asked:
+            return []
+        tasks, scope_keys = zip(*asked, strict=True)
+        portion = self.worker_options.batch_size or 1
+        return worker.run(self.stage, tasks, scope_keys=scope_keys, portion=portion)
+
+    def _scope_key(self, row: tuple[Any, ...]) -> str | None:
+        """Say whose data a row is, where a column tells."""
+        if "scope_key" not in self._parameters:
+            return None
+        key = row[self._parameters.index("scope_key")]
+        return key if isinstance(key, str) else None
 
     def _prepare_rows(self, rows: Rows) -> list[TaskT | CellResult]:
         """Read all rows before the first of them costs anything."""

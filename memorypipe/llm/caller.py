@@ -9,6 +9,7 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Coroutine
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,9 +38,7 @@ __all__ = ["Caller"]
 
 ValueT = TypeVar("ValueT")
 Read = Callable[[Reply], Reading[ValueT]]
-
-# A truncated reply is worth keeping: asked again it would be cut again.
-_WORTH_KEEPING = frozenset({"ok", "empty", "truncated"})
+Correct = Callable[[Request, Reply, Reading[Any]], Request]
 
 # Rejections that are remembered; so many different ones are a sign of something else.
 _KNOWN_REJECTIONS = 10_000
@@ -84,13 +83,27 @@ class Caller:
         self.owner: Owner | None = None
 
     def reset(self) -> None:
-        """Forget that the endpoint was given up, so that a new job may try it again."""
+        """Forget what was given up, so that a new job may try it again."""
         self.stopped = None
         self._stop_signal.clear()
         self._health = EndpointHealth()
+        self._rejected.clear()
+
+    async def close(self) -> None:
+        """Call off what is under way."""
+        tasks = [under_way.task for under_way in self._under_way.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def ask(
-        self, request: Request, read: Read[ValueT], tally: Tally, scope_key: str | None = None
+        self,
+        request: Request,
+        read: Read[ValueT],
+        tally: Tally,
+        *,
+        correct: Correct,
+        scope_key: str | None = None,
     ) -> tuple[Reply, Reading[ValueT]]:
         """Get a reply and its reading.
 
@@ -98,26 +111,64 @@ class Caller:
             request: What to send; the parameters of the spec win over its own.
             read: Reads a reply; whether it can be used decides if the journal may serve it again.
             tally: The budget that it is paid from.
+            correct: Gives the request that follows a reply that cannot be used. Such a reply is
+                served again where the journal knows what came of its correction.
             scope_key: Whose data the reply holds, for the journal.
 
         Raises:
             ModelError: Where no reply came.
         """
-        spec = self._spec
-        if spec.params:
-            request = replace(request, params={**request.params, **spec.params})
+        request = self._complete(request)
         if self._journal is None:
             reply = await self._attempts(request, tally)
             return reply, read(reply)
-        key = journal_key(
+        key = self._key(request)
+        known = await self._journal.get(key, unusable=True)
+        if known is not None:
+            reading = read(known)
+            corrections = tally.attempts_left - 1
+            if self._may_serve(reading) or await self._is_corrected(
+                request, known, read=read, correct=correct, corrections=corrections
+            ):
+                self._metrics.hit()
+                tally.hit(known)
+                return known, reading
+        return await self._ask_once(key, request, read, tally, scope_key)
+
+    def _complete(self, request: Request) -> Request:
+        params = self._spec.params
+        return replace(request, params={**request.params, **params}) if params else request
+
+    def _key(self, request: Request) -> str:
+        spec = self._spec
+        return journal_key(
             spec.endpoint, spec.model, request.params, request.messages, spec.repeat_key
         )
-        known = await self._journal.get(key, unusable=spec.journal_only)
-        if known is None:
-            return await self._ask_once(key, request, read, tally, scope_key)
-        self._metrics.hit()
-        tally.hit(known)
-        return known, read(known)
+
+    def _may_serve(self, reading: Reading[Any]) -> bool:
+        return self._spec.journal_only or reading.status in USABLE_STATUSES
+
+    async def _is_corrected(
+        self,
+        request: Request,
+        reply: Reply,
+        *,
+        read: Read[Any],
+        correct: Correct,
+        corrections: int,
+    ) -> bool:
+        """Whether the journal knows a usable end of what followed an unusable reply."""
+        for _ in range(corrections):
+            request = self._complete(correct(request, reply, read(reply)))
+            known = None
+            if self._journal is not None:
+                known = await self._journal.get(self._key(request), unusable=True)
+            if known is None:
+                return False
+            if read(known).status in USABLE_STATUSES:
+                return True
+            reply = known
+        return False
 
     async def _ask_once(
         self,
@@ -142,12 +193,15 @@ class Caller:
                 f"endpoint name, model, parameters and prompts."
             )
         if key in self._rejected:
-            raise self._rejected[key]
-        under_way = _UnderWay(self._ask_and_keep(key, request, read, tally, scope_key))
-        self._under_way[key] = under_way
-        under_way.task.add_done_callback(lambda _: self._under_way.pop(key))
+            raise copy(self._rejected[key]) from None
+        work = self._ask_and_keep(key, request, read, tally, scope_key)
+        under_way = self._under_way[key] = _UnderWay(work, lambda: self._forget(key, under_way))
         reply, reading = await under_way.wait()
         return reply, reading
+
+    def _forget(self, key: str, under_way: "_UnderWay") -> None:
+        if self._under_way.get(key) is under_way:
+            del self._under_way[key]
 
     async def _ask_and_keep(
         self,
@@ -165,7 +219,7 @@ class Caller:
             raise
         reading = read(reply)
         if self._journal is not None:
-            usable = reading.status in _WORTH_KEEPING
+            usable = reading.status in USABLE_STATUSES
             await self._journal.put(key, reply, usable=usable, scope_key=scope_key)
         return reply, reading
 
@@ -205,8 +259,10 @@ class Caller:
         """Read the key again, once for all requests that failed with the one before."""
         async with self._key_turn:
             if self._key_reads == known_reads and self.stopped is None:
-                await self._model.refresh_key()
                 self._key_reads += 1
+                # A source that fails for a moment costs no row its attempts: the old key is kept.
+                with contextlib.suppress(EndpointError):
+                    await self._model.refresh_key()
 
     def _is_worth_another(self, error: ModelError) -> bool:
         if self.stopped is not None:
@@ -266,17 +322,30 @@ def _plain(request: Request) -> Request:
 
 
 class _UnderWay:
-    """A request on its way, and how many wait for its reply; without any it is called off."""
+    """A request on its way, and how many wait for its reply; without any it is called off.
 
-    def __init__(self, work: Coroutine[Any, Any, tuple[Reply, Any]]) -> None:
+    Args:
+        work: Gets the reply.
+        forget: Called when nobody may join any more.
+    """
+
+    def __init__(
+        self, work: Coroutine[Any, Any, tuple[Reply, Any]], forget: Callable[[], None]
+    ) -> None:
         self.task = asyncio.ensure_future(work)
+        self.task.add_done_callback(lambda _: forget())
+        self._forget = forget
         self._waiting = 0
 
     async def wait(self) -> tuple[Reply, Any]:
         self._waiting += 1
         try:
             return await asyncio.shield(self.task)
+        except ModelError as error:
+            # A new one each: what many raise gathers the traceback of all of them.
+            raise copy(error) from None
         finally:
             self._waiting -= 1
-            if not self._waiting:
+            if not self._waiting and not self.task.done():
+                self._forget()
                 self.task.cancel()

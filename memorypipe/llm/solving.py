@@ -1,12 +1,13 @@
 """From a task to its reading: ask, ask again with what was wrong, or cut the task in two."""
 
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from memorypipe.errors import ModelError, StoppedError
 from memorypipe.llm.caller import Caller
 from memorypipe.llm.stage import Reading, Stage
 from memorypipe.llm.tally import Tally
+from memorypipe.llm.types import Reply, Request
 from memorypipe.prompts.retry import retry_messages
 
 __all__ = ["Solver"]
@@ -47,9 +48,18 @@ class Solver(Generic[TaskT, ValueT]):
         best: Reading[ValueT] | None = None
         before: str | None = None
         while True:
-            reply, reading = await self._caller.ask(
-                request, lambda reply: self._stage.read(task, reply), tally, self._scope_key
-            )
+            try:
+                reply, reading = await self._caller.ask(
+                    request,
+                    lambda reply: self._stage.read(task, reply),
+                    tally,
+                    correct=_corrected,
+                    scope_key=self._scope_key,
+                )
+            except ModelError:
+                if best is None or self._caller.stopped is not None:
+                    raise
+                return best
             tally.last_reply = reply
             if reading.status == "truncated" and tally.attempts_left > 1:
                 tally.fail("truncated")
@@ -62,9 +72,7 @@ class Solver(Generic[TaskT, ValueT]):
                 return best or reading
             before = reply.content
             tally.fail(reading.status)
-            error = reading.error or "it holds no readable item"
-            messages = retry_messages(request.messages, reply.content, error)
-            request = replace(request, messages=messages)
+            request = _corrected(request, reply, reading)
 
     async def _solve_halves(self, task: TaskT, whole: Reading[ValueT]) -> Reading[ValueT]:
         """Answer the two halves of a task whose reply did not fit."""
@@ -95,3 +103,9 @@ class Solver(Generic[TaskT, ValueT]):
             if self._caller.stopped is not None:
                 raise
             return Reading(value=None, status="truncated", error=f"{type(error).__name__}: {error}")
+
+
+def _corrected(request: Request, reply: Reply, reading: Reading[Any]) -> Request:
+    """Give a request again, with what was replied and what was wrong with it."""
+    error = reading.error or "it holds no readable item"
+    return replace(request, messages=retry_messages(request.messages, reply.content, error))

@@ -6,13 +6,14 @@ wait; the worker keeps the endpoint busy across all of them.
 
 import asyncio
 import atexit
-import itertools
+import logging
 import os
 import random
 import socket
 import threading
+import uuid
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from copy import copy
 from itertools import islice
 from typing import Any, TypeVar
@@ -42,7 +43,7 @@ T = TypeVar("T")
 # they are done, and some that wait between two attempts.
 _ROWS_IN_HAND = 3
 
-_numbers = itertools.count()
+_logger = logging.getLogger(__name__)
 
 
 class Worker:
@@ -77,7 +78,7 @@ class Worker:
             spec.concurrency,
             spec.max_tokens_per_minute,
             coordinator=coordinator,
-            worker=f"{socket.gethostname()}-{os.getpid()}-{next(_numbers)}",
+            worker=f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}",
             group=spec.limit_group or spec.key(),
             prices=spec.prices,
             snapshot=self.snapshot,
@@ -90,7 +91,7 @@ class Worker:
             metrics=self._metrics,
             rng=rng or random.Random(),  # noqa: S311  # jitter, no secret
         )
-        self._jobs = 0
+        self._jobs: set[asyncio.Task[Any]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="memorypipe-llm", daemon=True)
         self._thread.start()
@@ -115,13 +116,19 @@ class Worker:
             raise
 
     def run(
-        self, stage: Stage[TaskT, ValueT], tasks: Sequence[TaskT], *, portion: int = 1
+        self,
+        stage: Stage[TaskT, ValueT],
+        tasks: Sequence[TaskT],
+        *,
+        scope_keys: Sequence[str | None] | None = None,
+        portion: int = 1,
     ) -> list[Outcome[ValueT]]:
         """Answer tasks and wait for all of them.
 
         Args:
             stage: The kind of work.
             tasks: Any number of tasks.
+            scope_keys: Whose data each is about, for the journal; None where nobody says.
             portion: Tasks handed over at a time; it does not cap the requests in flight.
 
         Returns:
@@ -130,7 +137,8 @@ class Worker:
         Raises:
             EndpointError: Where the endpoint cannot serve the job at all. Nothing more is sent.
         """
-        return self.wait(self._run(stage, tasks, portion))
+        keys = scope_keys or [None] * len(tasks)
+        return self.wait(self._run(stage, list(zip(tasks, keys, strict=True)), portion))
 
     def serve(self, owner: Owner | None) -> None:
         """Say whom the work is for: once that process has ended, nothing more is sent."""
@@ -167,32 +175,44 @@ class Worker:
     # --- on the loop ---
 
     async def _job(self, work: Coroutine[Any, Any, T]) -> T:
-        self._jobs += 1
+        job: Any = asyncio.current_task()
+        self._jobs.add(job)
         try:
             return await work
         finally:
-            self._jobs -= 1
+            self._jobs.discard(job)
             if not self._jobs:
                 # Nothing comes after this that would tell it.
                 await self._limits.flush()
 
     async def _close(self) -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        await self._limits.close()
-        await self._model.close()
+        """End the work, not what keeps its results: replies on their way to a store arrive."""
+        for job in self._jobs:
+            job.cancel()
+        await asyncio.gather(*self._jobs, return_exceptions=True)
+        steps: list[Callable[[], Awaitable[None]]] = [self._caller.close, self._close_journal]
+        for step in (*steps, self._limits.close, self._model.close):
+            try:
+                await step()
+            except Exception:  # one that fails must not keep the others open
+                _logger.exception("A worker of %s could not be closed whole.", self.spec.endpoint)
+
+    async def _close_journal(self) -> None:
         if self._journal is not None:
-            await self._journal.flush()
-            self._journal.close()
+            try:
+                await self._journal.flush()
+            finally:
+                self._journal.close()
 
     async def _run(
-        self, stage: Stage[TaskT, ValueT], tasks: Sequence[TaskT], portion: int
+        self,
+        stage: Stage[TaskT, ValueT],
+        tasks: Sequence[tuple[TaskT, str | None]],
+        portion: int,
     ) -> list[Outcome[ValueT]]:
         outcomes: dict[int, Outcome[ValueT]] = {}
         rows = iter(enumerate(tasks))
-        handed_over: deque[tuple[int, TaskT]] = deque()
+        handed_over: deque[tuple[int, tuple[TaskT, str | None]]] = deque()
 
         async def lane() -> None:
             while True:
@@ -200,8 +220,8 @@ class Worker:
                     handed_over.extend(islice(rows, portion))
                 if not handed_over:
                     return
-                index, task = handed_over.popleft()
-                outcomes[index] = await self.answer(stage, task)
+                index, (task, scope_key) = handed_over.popleft()
+                outcomes[index] = await self.answer(stage, task, scope_key=scope_key)
 
         await all_or_none([lane() for _ in range(min(self.spec.concurrency, len(tasks)))])
         return [outcomes[index] for index in range(len(tasks))]

@@ -15,6 +15,7 @@ from memorypipe.expressions.coordinator import connect
 from memorypipe.expressions.ray_metrics import publish
 from memorypipe.expressions.ray_rules import MAX_BLOCKS_IN_HAND
 from memorypipe.expressions.worker_errors import plainly
+from memorypipe.llm.owner import Owner
 from memorypipe.llm.reply import ReadActions
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.worker import Worker, all_or_none, get_worker
@@ -56,12 +57,14 @@ class Decider:
         settings: How facts are grouped and memories are looked up.
         table_uri: Where the memories are.
         base_version: The version that they are read at; None: there is no table yet.
+        owner: Who wants the results.
     """
 
     decide: MemoryBuildAction
     settings: ConsolidationSettings
     table_uri: str
     base_version: int | None
+    owner: Owner
 
 
 def decide_actions(facts: Sequence[str], decider: Decider) -> Iterator[pa.Table]:
@@ -117,6 +120,7 @@ class _Partition:
         with plainly():
             memories = self._memories(list(by_scope))
             worker = get_worker(self._decider.decide.spec, connect)
+            worker.serve(self._decider.owner)
             results = worker.wait(self._decide_scopes(worker, by_scope, memories))
             publish(worker)
         yield from results

@@ -27,7 +27,9 @@ def extract_facts(windows: Sequence[str], extract: MemoryExtract) -> Iterator[pa
         Tables of schema `memorypipe.schema.FACTS`, one row per window, in any order.
     """
     cut = in_blocks(windows, rows=extract.spec.concurrency)
-    extracted = cut.with_column(EXTRACTED, extract.with_status(col("messages"), col("context")))
+    extracted = cut.with_column(
+        EXTRACTED, extract.with_status(col("messages"), col("context"), scope_key=col("scope_key"))
+    )
     for batch in arrow_batches(extracted):
         yield facts_table(batch)
 

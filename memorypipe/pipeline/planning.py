@@ -18,6 +18,7 @@ from memorypipe.expressions.build_action import MemoryBuildAction
 from memorypipe.expressions.extract import MemoryExtract
 from memorypipe.llm.batch_settings import BatchSettings
 from memorypipe.llm.control import Bounds
+from memorypipe.llm.owner import Owner
 from memorypipe.logs.read import ConversationLog
 from memorypipe.pipeline.accounting import Accounts, call_totals, fact_totals
 from memorypipe.pipeline.coordination import Coordination
@@ -199,6 +200,7 @@ class Planning:
             settings=config.settings,
             table_uri=config.table_uri,
             base_version=self._base_version,
+            owner=Owner.current(),
         )
         facts = folder.parts("facts")
         self._accounts.begin("decide")

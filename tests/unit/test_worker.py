@@ -9,9 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
-from memorypipe.errors import EndpointError, RejectedRequestError, RetryableModelError
+from memorypipe.errors import (
+    EndpointError,
+    JournalError,
+    RejectedRequestError,
+    RetryableModelError,
+)
 from memorypipe.llm.owner import Owner
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.stage import Reading
@@ -465,3 +471,107 @@ def test_the_error_of_a_given_up_endpoint_does_not_grow_with_those_who_meet_it(
 
     first = shown()
     assert [shown() <= first for _ in range(5)] == [True] * 5
+
+
+def test_a_corrected_row_is_not_paid_again(start: Start, tmp_path: Path) -> None:
+    """The bad reply is served too, since the journal knows what its correction led to."""
+
+    def bad_at_first(_request: Request, number: int) -> Reply:
+        return said("[bad]") if number == 1 else said("good words")
+
+    first, _ = start(bad_at_first, journal=str(tmp_path), max_retries=1)
+    paid = first.run(WordStage(), ["x"])[0]
+    again, model = start(bad_at_first, journal=str(tmp_path), max_retries=1)
+    served = again.run(WordStage(), ["x"])[0]
+    assert (served.value, served.status, served.failures) == (paid.value, "ok", paid.failures)
+    assert (served.cached, model.requests) == (True, [])
+
+
+def test_what_could_be_read_outlives_a_correction_that_fails(start: Start) -> None:
+    worker, _ = start(
+        lambda _, n: said("half") if n == 1 else RejectedRequestError("no"), max_retries=1
+    )
+    (outcome,) = worker.run(HalfStage(), ["x"])
+    assert (outcome.status, outcome.value) == ("incomplete", ("half",))
+
+
+def test_a_key_source_that_fails_for_a_moment_costs_no_row_its_attempts(start: Start) -> None:
+    worker, model = start(
+        lambda request, n: EndpointError("expired", status=401) if n == 2 else echo(request, n),
+        max_retries=2,
+        max_concurrency=1,
+    )
+
+    async def fails() -> None:
+        model.refreshed += 1
+        raise EndpointError("the command failed")
+
+    model.refresh_key = fails  # type: ignore[method-assign]
+    outcomes = worker.run(WordStage(), ["a", "b", "c"])
+    assert [outcome.status for outcome in outcomes] == ["ok"] * 3
+    assert model.refreshed == 1
+
+
+def test_whoever_joins_a_request_that_is_called_off_sends_its_own(
+    start: Start, tmp_path: Path
+) -> None:
+    sent = asyncio.Event()
+
+    async def first_hangs(request: Request, number: int) -> Reply:
+        sent.set()
+        if number == 1:
+            await asyncio.Event().wait()
+        return said(content(request))
+
+    worker, _ = start(first_hangs, journal=str(tmp_path))
+
+    async def both() -> str:
+        first = asyncio.ensure_future(worker.answer(WordStage(), "same"))
+        await sent.wait()
+        first.cancel()
+        # The first wait ends in the next turn of the loop; the request itself later.
+        await asyncio.sleep(0)
+        return (await worker.answer(WordStage(), "same")).status
+
+    assert worker.wait(both()) == "ok"
+
+
+def test_rejections_shared_by_many_rows_do_not_grow_and_a_reset_forgets_them(
+    start: Start, tmp_path: Path
+) -> None:
+    is_mended = False
+
+    def rejects(request: Request, number: int) -> Reply | Exception:
+        return echo(request, number) if is_mended else RejectedRequestError("no")
+
+    worker, _ = start(rejects, journal=str(tmp_path))
+    worker.run(WordStage(), ["x"] * 300)
+    (known,) = worker._caller._rejected.values()
+    assert len(list(traceback.walk_tb(known.__traceback__))) < 20
+    is_mended = True
+    worker.reset()
+    assert worker.run(WordStage(), ["x"])[0].status == "ok"
+
+
+def test_the_journal_knows_whose_data_a_reply_holds(start: Start, tmp_path: Path) -> None:
+    worker, _ = start(echo, journal=str(tmp_path))
+    worker.run(WordStage(), ["x", "y"], scope_keys=["ann", None])
+    worker.close()
+    written = "".join(path.read_text() for path in tmp_path.glob("*.jsonl"))
+    lines = [orjson.loads(line) for line in written.splitlines()]
+    assert sorted(line["scope_key"] or "" for line in lines) == ["", "ann"]
+
+
+def test_closing_waits_for_replies_on_their_way_to_a_store_and_closes_everything(
+    start: Start,
+) -> None:
+    worker, model = start(echo, journal="memory://closing/journal")
+    worker.run(WordStage(), ["x"])
+
+    async def break_flush() -> None:
+        raise JournalError("the store is down")
+
+    worker._journal.flush = break_flush  # type: ignore[method-assign,union-attr]
+    worker.close()
+    assert model.closed
+    assert not worker._thread.is_alive()
