@@ -7,6 +7,7 @@ from memorypipe.cli.preflight import check_log
 from memorypipe.cli.prepare import prepare
 from memorypipe.cli.render_estimate import estimate_lines
 from memorypipe.cli.run_commands import check_access, interrupted, read_log, running_pipeline
+from memorypipe.errors import InvalidArgumentError
 from memorypipe.llm.offline import OFFLINE_MODEL
 
 __all__ = ["estimate"]
@@ -15,6 +16,7 @@ __all__ = ["estimate"]
 def estimate(options: EstimateOptions) -> int:
     """Say what a backfill of LOGS would take; only ``--calibrate`` sends anything."""
     output = Output(as_json=options.json)
+    _refuse_bounds(options)
     prepared = prepare(options, offline_model=OFFLINE_MODEL)
     check_log(options.logs, options.format)
     if options.calibrate and options.ray_address is None:
@@ -31,3 +33,14 @@ def estimate(options: EstimateOptions) -> int:
     total = made.conversations + made.rejected_lines
     too_many = prepared.max_rejected.is_exceeded(made.rejected_lines, total)
     return ExitCode.INCOMPLETE if too_many else ExitCode.DONE
+
+
+def _refuse_bounds(options: EstimateOptions) -> None:
+    """Refuse what would not be kept: an estimate is not one of the bounded runs."""
+    for name in ("max_calls", "max_total_tokens", "max_cost"):
+        if getattr(options, name) is not None:
+            option = "--" + name.replace("_", "-")
+            raise InvalidArgumentError(
+                f"{option} bounds a run, and an estimate makes none: it sends nothing, or the N "
+                f"calls of --calibrate N. Leave {option} out here, and give it to `backfill`."
+            )

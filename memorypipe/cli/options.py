@@ -64,6 +64,10 @@ def _limit(*names: str, **settings: Any) -> Any:
     return typer.Option(*names, rich_help_panel="Limits of the whole run", **settings)
 
 
+def _price(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="Prices", **settings)
+
+
 def _bound(*names: str, **settings: Any) -> Any:
     panel = "Bounds (the run stops there with exit code 4; the same command goes on)"
     return typer.Option(*names, rich_help_panel=panel, **settings)
@@ -212,11 +216,11 @@ class RunOptions:
 
     price_in: Annotated[
         float | None,
-        _bound("--price-in", metavar="X", min=0, help="Price of a million prompt tokens."),
+        _price("--price-in", metavar="X", min=0, help="Price of a million prompt tokens."),
     ] = None
     price_out: Annotated[
         float | None,
-        _bound("--price-out", metavar="X", min=0, help="Price of a million reply tokens."),
+        _price("--price-out", metavar="X", min=0, help="Price of a million reply tokens."),
     ] = None
     max_cost: Annotated[
         float | None,
@@ -286,8 +290,14 @@ class RunOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateOptions(RunOptions):
-    """Options of `estimate`: those of the run, and how it is estimated."""
+    """Options of `estimate`: those of the run, and how it is estimated.
 
+    The bounds are read in order to refuse them with a reason, and are not shown.
+    """
+
+    max_cost: Annotated[float | None, _bound("--max-cost", hidden=True)] = None
+    max_total_tokens: Annotated[int | None, _bound("--max-total-tokens", hidden=True)] = None
+    max_calls: Annotated[int | None, _bound("--max-calls", hidden=True)] = None
     calibrate: Annotated[
         int,
         _estimate(

@@ -12,10 +12,12 @@ from memorypipe.cli.model_choice import ModelChoice, OfflineModel, choose_model
 from memorypipe.cli.options import RunOptions
 from memorypipe.cli.stage_specs import stage_specs
 from memorypipe.cli.values import parse_names, parse_scope_columns
-from memorypipe.errors import InvalidArgumentError
+from memorypipe.errors import InvalidArgumentError, PlanError
 from memorypipe.llm.batch_settings import BatchSettings, check_batches
 from memorypipe.llm.control import Bounds
+from memorypipe.llm.journal import check_journal
 from memorypipe.llm.spec import ModelSpec
+from memorypipe.pipeline.run_folder import RunFolder
 from memorypipe.rank import Lookup
 
 __all__ = ["Prepared", "prepare"]
@@ -86,7 +88,9 @@ def prepare(
 
     Raises:
         InvalidArgumentError: For what cannot work.
+        JournalError: For a journal in an object store without the extra for it.
     """
+    _check_places(options)
     choice = choose_model(
         model=options.model,
         base_url=options.base_url,
@@ -124,6 +128,18 @@ def prepare(
         max_rejected=Threshold.parse("--max-rejected", options.max_rejected),
         max_failed=Threshold.parse("--max-failed", options.max_failed),
     )
+
+
+def _check_places(options: RunOptions) -> None:
+    """Check where the run and its replies are kept."""
+    if options.journal is not None:
+        # Workers of a cluster open it with what is installed there.
+        check_journal(options.journal, is_opened_here=options.ray_address is None)
+    if options.run_id is not None:
+        try:
+            RunFolder.of(options.table, options.run_id)
+        except PlanError as error:
+            raise InvalidArgumentError(f"--run-id: {error}") from error
 
 
 def _batch(options: RunOptions, extract_spec: ModelSpec) -> BatchSettings | None:

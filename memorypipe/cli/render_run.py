@@ -157,8 +157,8 @@ def _batch_lines(summary: RunSummary) -> Iterator[Text]:
         return
     tokens = f"{batch['prompt_tokens']:,} + {batch['completion_tokens']:,} tokens at batch prices"
     asked = f"{_count(batch['requests'], 'request')} in {batch['batches']:,}"
-    names = ("answered", "unusable", "failed", "expired")
-    shown = [f"{batch[name]:,} {name}" for name in names if batch[name]]
+    names = ("answered", "unusable", "failed", "expired", "lost")
+    shown = [f"{batch[name]:,} {name}" for name in names if batch.get(name)]
     yield Text.assemble(("  batches   ", "dim"), " · ".join([asked, *shown, tokens]))
 
 

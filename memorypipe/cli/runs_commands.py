@@ -21,7 +21,7 @@ from memorypipe.llm.batch_records import BatchRecord
 from memorypipe.pipeline.batch_folder import open_batches
 from memorypipe.pipeline.plan import Plan
 from memorypipe.pipeline.run_folder import RunFolder
-from memorypipe.pipeline.run_record import shown_status
+from memorypipe.pipeline.run_status import shown_status
 from memorypipe.pipeline.summary import RunSummary
 from memorypipe.table.table import MemoryTable
 from memorypipe.table.times import now_utc

@@ -6,12 +6,9 @@ survives that worker, and it ends by itself when nobody has asked for a while.
 """
 
 import asyncio
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable
-from itertools import count
 from typing import Any
 
 import ray
@@ -22,7 +19,7 @@ from memorypipe.llm.control import Ask, Bounds, Coordinator, Grant
 from memorypipe.llm.run_control import RunControl
 from memorypipe.llm.spec import ModelSpec
 
-__all__ = ["JOB_IDLE_S", "RunCoordinator", "connect", "worker_name"]
+__all__ = ["JOB_IDLE_S", "RunCoordinator", "connect"]
 
 JOB_IDLE_S = 30.0
 """A coordinator that belongs to no run ends when nobody has asked it for so long."""
@@ -30,8 +27,6 @@ JOB_IDLE_S = 30.0
 _NAMESPACE = "memorypipe"
 _LOOK_S = 1.0
 _TOTALS_TIMEOUT_S = 30.0
-
-_numbers = count()
 
 
 class RunCoordinator:
@@ -74,6 +69,18 @@ class RunCoordinator:
                 f"({type(error).__name__})."
             ) from error
 
+    def stop(self, reason: str) -> None:
+        """Let nothing more be sent; what is under way goes on."""
+        self._actor.stop.remote(reason)
+
+    def is_quiet(self) -> bool:
+        """Tell whether nothing is under way any more after `stop`; as `RunControl.is_quiet`.
+
+        Raises:
+            RayError: Where the coordinator cannot be reached.
+        """
+        return bool(ray.get(self._actor.is_quiet.remote(), timeout=_TOTALS_TIMEOUT_S))
+
     def close(self) -> None:
         """End the coordinator; workers that still ask are told that it is gone."""
         ray.kill(self._actor)
@@ -95,11 +102,6 @@ def connect(spec: ModelSpec) -> Coordinator | None:
     if spec.rate_scope == "cluster" and ray.is_initialized():
         return _Handle(_job_actor)
     return None
-
-
-def worker_name() -> str:
-    """Make a name for a worker object, that no other in the cluster has."""
-    return f"{socket.gethostname()}-{os.getpid()}-{next(_numbers)}"
 
 
 class _Handle:
@@ -139,6 +141,12 @@ class _Actor:
 
     async def totals(self) -> dict[str, Any]:
         return self._control.totals()
+
+    async def stop(self, reason: str) -> None:
+        self._control.stop(reason)
+
+    async def is_quiet(self) -> bool:
+        return self._control.is_quiet(time.monotonic())
 
     def _end_when_idle(self, idle_s: float) -> None:
         while time.monotonic() - self._control.heard_s < idle_s:

@@ -15,6 +15,7 @@ from memorypipe.expressions.coordinator import connect
 from memorypipe.expressions.options import WorkerOptions
 from memorypipe.expressions.ray_metrics import publish
 from memorypipe.expressions.results import CellResult
+from memorypipe.llm.journal import absolute_journal
 from memorypipe.llm.keys import NO_KEY
 from memorypipe.llm.owner import Owner
 from memorypipe.llm.spec import OFFLINE_URL, ModelSpec, Prices, RateScope
@@ -86,7 +87,7 @@ class LLMExpression(Expression, Generic[TaskT, ValueT]):
             max_retries=max_retries,
             max_tokens_per_minute=max_tokens_per_minute,
             params=kwargs,
-            journal=journal,
+            journal=_found_anywhere(journal),
             endpoint_name=endpoint_name,
             repeat_key=repeat_key,
             rate_scope=rate_scope,
@@ -112,7 +113,7 @@ class LLMExpression(Expression, Generic[TaskT, ValueT]):
         if self.spec.journal is not None or self.spec.base_url == OFFLINE_URL:
             return self
         changed = copy(self)
-        changed.spec = replace(self.spec, journal=journal)
+        changed.spec = replace(self.spec, journal=_found_anywhere(journal))
         return changed
 
     def limited_with(self, limit_group: str | None) -> Self:
@@ -249,6 +250,13 @@ def _addresses(base_url: str | Sequence[str]) -> tuple[str, tuple[str, ...]]:
         raise InvalidArgumentError("base_url must be an address or a list of them, got [].")
     first, *replicas = base_url
     return first, tuple(replicas)
+
+
+def _found_anywhere(journal: str | None) -> str | None:
+    """Make a folder absolute: workers run in other folders, and would each use another one."""
+    # What is no address stays as it is, for the spec to refuse.
+    is_address = isinstance(journal, str) and bool(journal.strip())
+    return absolute_journal(journal) if journal is not None and is_address else journal
 
 
 def _prices(price_in: float | None, price_out: float | None) -> Prices | None:

@@ -33,6 +33,9 @@ _MAX_ATTEMPTS = 20
 _PAGE = 100
 _MAX_PAGES = 200
 _MISSING = frozenset({404, 405, 501})
+_NO_ROOM = ("token_limit", "enqueued", "quota_limit", "too_many_batches")
+_SHOWN_FAULTS = 3
+_ENDED = frozenset({"completed", "expired", "cancelled", "failed"})
 _MESSAGE_CHARS = 200
 _TRANSPORT_ERRORS = (openai.OpenAIError, httpx2.HTTPError, OSError)
 
@@ -74,6 +77,27 @@ class RemoteBatch:
     error_file_id: str | None = None
     done: int = 0
     faults: tuple[BatchFault, ...] = field(default=())
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the provider is through with it."""
+        return self.status in _ENDED
+
+    @property
+    def found_no_room(self) -> bool:
+        """Whether it was refused because the provider's queue is full."""
+        said = " ".join(f"{fault.code} {fault.message}" for fault in self.faults).lower()
+        return any(word in said for word in _NO_ROOM)
+
+    @property
+    def reasons(self) -> str:
+        """Why it was refused, in words for a message."""
+        told = [
+            f"{'' if fault.line is None else f'line {fault.line}: '}{fault.message or fault.code}"
+            for fault in self.faults[:_SHOWN_FAULTS]
+        ]
+        more = len(self.faults) - len(told)
+        return "; ".join([*told, *([f"and {more} more"] if more > 0 else [])]) or "no reason given"
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> "RemoteBatch":

@@ -9,6 +9,9 @@ A run may be killed between any two lines of this. What holds then:
 * A batch that was created is only ever asked after. Its results are read from the start after a
   restart; a reply that the journal has is not written twice.
 * A request that is in an open batch of any run is never put into another one.
+
+Several processes may wait for the same batch. Each reads the results into a file of its own and
+journals what is not journalled yet; a record is only changed by who knows its latest state.
 """
 
 import asyncio
@@ -16,41 +19,27 @@ import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from http import HTTPStatus
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
 
 from memorypipe.errors import EndpointError, PlanError, RetryableModelError
 from memorypipe.llm.batch_api import BatchApi, RemoteBatch
 from memorypipe.llm.batch_lines import BatchRequest, RequestFile, read_result
 from memorypipe.llm.batch_records import BatchFolder, BatchRecord, BatchTotals
 from memorypipe.llm.batch_settings import BatchSettings
+from memorypipe.llm.journal_types import Journal
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.types import Reply
 
-__all__ = ["BatchFiller", "ReplyJournal", "cancel_batches"]
+__all__ = ["BatchFiller"]
 
-_ENDED = frozenset({"completed", "expired", "cancelled", "failed"})
-_NO_ROOM = ("token_limit", "enqueued", "quota_limit", "too_many_batches")
 _POLL_GROWTH = 1.5
-_SHOWN_FAULTS = 3
 _AT_ONCE = 500
 # Refusals for overload after which a batch waits its turn behind the others.
 _ATTEMPTS_WHILE_FULL = 5
-
-
-class ReplyJournal(Protocol):
-    """The journal, as far as it is needed here."""
-
-    async def get(self, key: str) -> Reply | None:
-        """Give the reply to a request; None where there is no usable one."""
-        ...
-
-    async def put(
-        self, key: str, reply: Reply, *, usable: bool, scope_key: str | None = None
-    ) -> None:
-        """Write a reply down, durably."""
-        ...
+# So many times in a row a batch or its results must be unknown: listings lag behind.
+_LOST_AFTER = 3
 
 
 class BatchFiller:
@@ -74,7 +63,7 @@ class BatchFiller:
         spec: ModelSpec,
         api: BatchApi,
         folder: BatchFolder,
-        journal: ReplyJournal,
+        journal: Journal,
         run_id: str,
         is_usable: Callable[[Reply], bool],
         settings: BatchSettings,
@@ -92,7 +81,8 @@ class BatchFiller:
         self._on_progress = on_progress
         self._mine: dict[str, BatchRecord] = {}
         self._through: dict[str, int] = {}
-        self._refusals: dict[str, int] = {}
+        self._refusals: Counter[str] = Counter()
+        self._unknown: Counter[str] = Counter()
 
     async def fill(self, requests: Iterable[BatchRequest]) -> BatchTotals:
         """Have all requests answered that can be, as far as the journal does not know them.
@@ -112,7 +102,9 @@ class BatchFiller:
         with self._folder.submitting():
             await self._submit(requests)
         await self._collect()
-        return sum((each.totals or _unanswered(each) for each in self._of_run()), BatchTotals())
+        return sum(
+            (each.totals or _all_of(each, "failed") for each in self._of_run()), BatchTotals()
+        )
 
     # --- sending ---
 
@@ -172,11 +164,12 @@ class BatchFiller:
 
     async def _send(self, record: BatchRecord) -> None:
         """Bring a batch as far as the provider working on it, from wherever it stands."""
-        self._mine[record.name] = record
-        if record.state in {"written", "uploading"}:
-            record = await self._upload(record)
-        if record.state in {"uploaded", "creating"}:
-            record = await self._create(record)
+        # Another process may have brought it further meanwhile.
+        found = self._read_again(record)
+        if found is not None and found.state in {"written", "uploading"}:
+            found = await self._upload(found)
+        if found is not None and found.state in {"uploaded", "creating"}:
+            await self._create(found)
 
     async def _upload(self, record: BatchRecord) -> BatchRecord:
         path = self._folder.file(record.name, "jsonl")
@@ -187,7 +180,7 @@ class BatchFiller:
         file_id = file_id or await self._api.upload(path, _file_name(record))
         return self._save(replace(record, state="uploaded", file_id=file_id))
 
-    async def _create(self, record: BatchRecord) -> BatchRecord:
+    async def _create(self, record: BatchRecord) -> None:
         batch = await self._api.find(record.name) if record.state == "creating" else None
         record = self._save(replace(record, state="creating"))
         attempt = 0
@@ -199,18 +192,34 @@ class BatchFiller:
                 )
             except RetryableModelError as error:
                 if error.kind == "http_429" and attempt >= _ATTEMPTS_WHILE_FULL:
-                    return self._wait_for_room(record, str(error))
+                    self._wait_for_room(record, str(error))
+                    return
                 await self._api.back_off(error, attempt)
                 batch = await self._api.find(record.name)
-        record = self._save(
-            replace(record, state="created", batch_id=batch.id, status=batch.status)
-        )
+        self._save(replace(record, state="created", batch_id=batch.id, status=batch.status))
         self._folder.file(record.name, "jsonl").unlink(missing_ok=True)
-        return record
 
     def _save(self, record: BatchRecord) -> BatchRecord:
+        """Write a record that nobody else changes: its batch is being sent, and by us."""
         self._mine[record.name] = record
         return self._folder.save(record)
+
+    def _change(self, old: BatchRecord, new: BatchRecord) -> BatchRecord | None:
+        """Write a record that others may change too; give what it is from now on."""
+        found = self._noted(old.name, self._folder.change(old, new))
+        if found is not None and not found.is_open:
+            self._folder.file(found.name, "keys").unlink(missing_ok=True)
+        return found
+
+    def _read_again(self, record: BatchRecord) -> BatchRecord | None:
+        return self._noted(record.name, self._folder.record(record.name))
+
+    def _noted(self, name: str, found: BatchRecord | None) -> BatchRecord | None:
+        if found is None:
+            self._mine.pop(name, None)
+        else:
+            self._mine[name] = found
+        return found
 
     # --- waiting ---
 
@@ -232,39 +241,63 @@ class BatchFiller:
         """Take in what has ended; tell whether anything has."""
         refused: list[EndpointError] = []
         ended = False
-        for record in self._open():
-            if record.state != "created":
-                continue
-            batch = await self._api.retrieve(str(record.batch_id))
-            self._through[record.name] = batch.done
-            if batch.status not in _ENDED:
-                continue
-            if batch.status == "failed" and _is_for_want_of_room(batch):
-                self._wait_for_room(record, _told(batch))
-            elif batch.status == "failed":
-                self._save(replace(record, state="failed", status="failed"))
-                refused.append(_refusal(record, batch))
+        for each in self._open():
+            record = self._read_again(each)
+            # What another process saw refused stops this one as well.
+            if record is not None and (record.state == "created" or record.status == "failed"):
+                ended |= await self._ask_after(record, refused)
             else:
-                await self._take_in(record, batch)
-                ended = True
+                ended |= record is None or not record.is_open
         if refused:
             raise refused[0]
         return ended
 
-    def _wait_for_room(self, record: BatchRecord, told: str) -> BatchRecord:
+    async def _ask_after(self, record: BatchRecord, refused: list[EndpointError]) -> bool:
+        """Take a batch in where it has ended; tell whether it is through."""
+        try:
+            batch = await self._api.retrieve(str(record.batch_id))
+        except EndpointError as error:
+            return self._lose(record, error)
+        self._through[record.name] = batch.done
+        if not batch.has_ended:
+            self._unknown.pop(record.name, None)
+            return False
+        if batch.status != "failed":
+            return await self._take_in(record, batch)
+        if batch.found_no_room:
+            self._wait_for_room(record, batch.reasons)
+        else:
+            self._change(record, replace(record, state="failed", status="failed"))
+            refused.append(_refusal(record, batch))
+        return False
+
+    def _lose(self, record: BatchRecord, error: EndpointError) -> bool:
+        """Give a batch up that the provider does not know; tell whether that is certain."""
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise error
+        if not self._is_surely_unknown(record):
+            return False
+        totals = _all_of(record, "lost")
+        self._change(record, replace(record, state="failed", status="unknown", totals=totals))
+        return True
+
+    def _is_surely_unknown(self, record: BatchRecord) -> bool:
+        self._unknown[record.name] += 1
+        return self._unknown[record.name] >= _LOST_AFTER
+
+    def _wait_for_room(self, record: BatchRecord, told: str) -> None:
         """Leave a batch for later that found the provider's queue full."""
         # Not "uploaded": another process of this run may have sent it again already.
-        record = self._save(replace(record, state="creating", batch_id=None))
-        if self._works():
-            return record
-        self._refusals[record.name] = self._refusals.get(record.name, 0) + 1
+        waiting = replace(record, state="creating", batch_id=None)
+        if self._change(record, waiting) != waiting or self._works():
+            return
+        self._refusals[record.name] += 1
         if self._refusals[record.name] > self._settings.max_refusals:
             raise EndpointError(
                 f"Endpoint {record.endpoint!r} has no room for a batch of {record.requests} "
                 f"requests ({told}), though no other batch of this run is there. Start again when "
                 f"its queue is empty, or cut smaller files (max_requests)."
             )
-        return record
 
     def _works(self) -> bool:
         return any(record.state == "created" for record in self._open())
@@ -286,21 +319,38 @@ class BatchFiller:
 
     # --- taking in ---
 
-    async def _take_in(self, record: BatchRecord, batch: RemoteBatch) -> None:
-        """Journal what a batch answered; it is done once all of it is."""
+    async def _take_in(self, record: BatchRecord, batch: RemoteBatch) -> bool:
+        """Journal what a batch answered; it is done once all of it is, and True is given."""
         tally = Counter(batches=1, requests=record.requests)
         open_keys = self._folder.keys(record.name)
+        is_known = True
         for file_id in (batch.output_file_id, batch.error_file_id):
             if file_id is not None:
-                path = self._folder.path / f".new-results-{record.name}"
-                await self._api.download(file_id, path)
-                await self._journal_lines(path, open_keys, tally)
-                path.unlink()
+                is_known &= await self._journal_file(file_id, open_keys, tally)
+        if not is_known and not self._is_surely_unknown(record):
+            return False
         # Of these the provider said nothing.
-        tally["expired" if batch.status == "expired" else "failed"] += len(open_keys)
-        totals = BatchTotals(**tally)
-        self._save(replace(record, state="done", status=batch.status, totals=totals))
-        self._folder.file(record.name, "keys").unlink(missing_ok=True)
+        outcome = "expired" if batch.status == "expired" else "failed"
+        tally[outcome if is_known else "lost"] += len(open_keys)
+        ended = replace(record, status=batch.status, totals=BatchTotals(**tally))
+        self._change(record, replace(ended, state="done" if is_known else "failed"))
+        return True
+
+    async def _journal_file(
+        self, file_id: str, open_keys: dict[bytes, str | None], tally: Counter[str]
+    ) -> bool:
+        """Journal a file of results; tell whether the provider has it."""
+        path = self._folder.scratch("results")
+        try:
+            await self._api.download(file_id, path)
+            await self._journal_lines(path, open_keys, tally)
+        except EndpointError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return False
+        finally:
+            path.unlink(missing_ok=True)
+        return True
 
     async def _journal_lines(
         self, path: Path, open_keys: dict[bytes, str | None], tally: Counter[str]
@@ -338,67 +388,19 @@ class BatchFiller:
         return [found[name] for name in sorted(names | self._mine.keys()) if name in found]
 
 
-async def cancel_batches(api: BatchApi, folder: BatchFolder, run_id: str) -> list[str]:
-    """Cancel the batches of a run; what they answered until then is taken in by its next try.
-
-    Args:
-        api: How to reach the batches.
-        folder: Where the records are.
-        run_id: The run.
-
-    Returns:
-        The provider's names of the batches that were cancelled.
-
-    Raises:
-        PlanError: If another process is sending batches of this folder.
-    """
-    cancelled = []
-    with folder.submitting():
-        for record in [each for each in folder.records() if each.is_open]:
-            if record.run_id != run_id:
-                continue
-            batch = await _whereabouts(api, record)
-            if batch is None:
-                folder.drop(record)
-            elif batch.status not in _ENDED | {"cancelling"}:
-                await api.cancel(batch.id)
-                cancelled.append(batch.id)
-    return cancelled
-
-
-async def _whereabouts(api: BatchApi, record: BatchRecord) -> RemoteBatch | None:
-    """Find the batch of a record; None where none was created."""
-    if record.batch_id is not None:
-        return await api.retrieve(record.batch_id)
-    return await api.find(record.name) if record.state == "creating" else None
-
-
 def _file_name(record: BatchRecord) -> str:
     return f"memorypipe-{record.name}.jsonl"
 
 
-def _unanswered(record: BatchRecord) -> BatchTotals:
-    return BatchTotals(batches=1, requests=record.requests, failed=record.requests)
-
-
-def _is_for_want_of_room(batch: RemoteBatch) -> bool:
-    said = " ".join(f"{fault.code} {fault.message}" for fault in batch.faults).lower()
-    return any(word in said for word in _NO_ROOM)
-
-
-def _told(batch: RemoteBatch) -> str:
-    told = [
-        f"{'' if fault.line is None else f'line {fault.line}: '}{fault.message or fault.code}"
-        for fault in batch.faults[:_SHOWN_FAULTS]
-    ]
-    more = len(batch.faults) - len(told)
-    return "; ".join([*told, *([f"and {more} more"] if more > 0 else [])]) or "no reason given"
+def _all_of(record: BatchRecord, outcome: str) -> BatchTotals:
+    counts = {"requests": record.requests, outcome: record.requests}
+    return BatchTotals(batches=1, **counts)
 
 
 def _refusal(record: BatchRecord, batch: RemoteBatch) -> EndpointError:
     return EndpointError(
         f"Endpoint {record.endpoint!r} (model {record.model!r}) refuses batch {batch.id!r} of "
-        f"{record.requests} requests as a whole: {_told(batch)}. Nothing of it was answered. "
-        f"Mend the cause and start again, or leave --batch-api out; other batches of the run go "
-        f"on and are taken up then."
+        f"{record.requests} requests as a whole: {batch.reasons}. Nothing of it was answered. "
+        f"Mend the cause and start again: other batches of the run go on and are taken up then. "
+        f"Once none is open, --batch-api can be left out."
     )

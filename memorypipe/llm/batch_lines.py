@@ -97,7 +97,7 @@ class RequestFile:
         self._folder = folder
         self._max_requests = max_requests
         self._max_bytes = max_bytes
-        self._scratch = folder.path / f".new-requests-{os.getpid()}"
+        self._scratch = folder.scratch("requests")
         self._file = self._scratch.open("wb")
         self._hash = hashlib.blake2b(digest_size=16)
         self._keys: list[str] = []

@@ -14,6 +14,8 @@ The record is written last: files without one were never sent, and are swept awa
 import fcntl
 import json
 import os
+import re
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -28,6 +30,9 @@ BatchState = Literal["written", "uploading", "uploaded", "creating", "created", 
 
 _FINAL = frozenset({"done", "failed"})
 
+# What is being written, or was when its process was killed: `.new-<pid>-<token>-<name>`.
+_SCRATCH = re.compile(r"\.new-(\d+)-")
+
 
 @dataclass(frozen=True, kw_only=True)
 class BatchTotals:
@@ -40,6 +45,7 @@ class BatchTotals:
         unusable: Replies that were paid for and say nothing; their requests are asked again.
         failed: Requests that the provider could not answer, or said nothing of.
         expired: Requests that the provider did not get to in time.
+        lost: Requests of batches, or of result files, that the provider no longer knows.
         ignored: Lines of result files that answer no request, or one that was answered before.
         prompt_tokens: Of all replies, at the prices of batches.
         completion_tokens: As `prompt_tokens`.
@@ -51,6 +57,7 @@ class BatchTotals:
     unusable: int = 0
     failed: int = 0
     expired: int = 0
+    lost: int = 0
     ignored: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -74,7 +81,7 @@ class BatchRecord:
         state: ``"written"``: here only; ``"uploading"``, ``"creating"``: sent, and whether it got
             there is not known; ``"uploaded"``: the file is there, no batch works on it;
             ``"created"``: the provider works on it; ``"done"``: its replies are journalled;
-            ``"failed"``: the provider refused the whole of it.
+            ``"failed"``: the provider refused the whole of it, or no longer knows of it.
         file_id: The provider's name of the uploaded file.
         batch_id: The provider's name of the batch.
         status: The provider's last word on it.
@@ -124,10 +131,15 @@ class BatchFolder:
         Raises:
             PlanError: If another process is sending.
         """
-        handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
-        try:
+        with self._opened(".lock") as handle:
             self._lock(handle)
             yield
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[int]:
+        handle = os.open(self.path / name, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            yield handle
         finally:
             os.close(handle)
 
@@ -144,7 +156,16 @@ class BatchFolder:
         """Give all records, by name."""
         # A name that begins with a dot is still being written, or was when its writer was killed.
         paths = sorted(self.path.glob("[!.]*.json"))
-        return [BatchRecord.from_dict(json.loads(path.read_bytes())) for path in paths]
+        found = (self.record(path.stem) for path in paths)
+        return [record for record in found if record is not None]
+
+    def record(self, name: str) -> BatchRecord | None:
+        """Give a batch's record as it is now; None where it was dropped."""
+        try:
+            text = self.file(name, "json").read_bytes()
+        except FileNotFoundError:
+            return None
+        return BatchRecord.from_dict(json.loads(text))
 
     def save(self, record: BatchRecord) -> BatchRecord:
         """Write a record durably; readers see the old or the new one, never a half."""
@@ -152,8 +173,25 @@ class BatchFolder:
         self.write_whole(f"{record.name}.json", text.encode())
         return record
 
+    def change(self, old: BatchRecord, new: BatchRecord) -> BatchRecord | None:
+        """Write a record, unless another process has changed it since it was read.
+
+        Args:
+            old: As it was read.
+            new: As it shall be.
+
+        Returns:
+            As it is from now on: `new`, or what the other process made of it; None where that
+            dropped it.
+        """
+        with self._opened(".lock-records") as handle:
+            # Held while one small file is written.
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            found = self.record(old.name)
+            return self.save(new) if found == old else found
+
     def drop(self, record: BatchRecord) -> None:
-        """Forget a batch that was never sent."""
+        """Forget a batch that nobody works on."""
         for suffix in ("json", "keys", "jsonl"):
             self.file(record.name, suffix).unlink(missing_ok=True)
 
@@ -163,28 +201,47 @@ class BatchFolder:
 
     def keys(self, name: str) -> dict[bytes, str | None]:
         """Give the keys of a batch's requests (16 bytes each) with their scope keys."""
-        path = self.file(name, "keys")
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        try:
+            lines = self.file(name, "keys").read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return {}
         return {bytes.fromhex(line[:32]): line[33:] or None for line in lines}
 
     def sweep(self) -> None:
         """Remove what a killed process left half-written; only while `submitting`."""
         named = {record.name for record in self.records()}
         for path in self.path.iterdir():
-            if path.name.startswith(".new-") or (
-                path.suffix in {".jsonl", ".keys"} and path.stem not in named
-            ):
-                path.unlink()
+            is_nameless = path.suffix in {".jsonl", ".keys"} and path.stem not in named
+            if _is_abandoned(path) if path.name.startswith(".new-") else is_nameless:
+                path.unlink(missing_ok=True)
+
+    def scratch(self, file_name: str) -> Path:
+        """Give a name for a file that is being written; nobody else has it."""
+        return self.path / f".new-{os.getpid()}-{uuid.uuid4().hex}-{file_name}"
 
     def write_whole(self, file_name: str, content: bytes) -> None:
         """Write a file durably, whole or not at all."""
-        scratch = self.path / f".new-{file_name}"
+        scratch = self.scratch(file_name)
         with scratch.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         scratch.replace(self.path / file_name)
         sync_folder(self.path)
+
+
+def _is_abandoned(scratch: Path) -> bool:
+    """Tell whether nobody writes a file any more: its process is gone."""
+    found = _SCRATCH.match(scratch.name)
+    if found is None:
+        return True
+    try:
+        os.kill(int(found[1]), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass  # it is there, and somebody else's
+    return False
 
 
 def sync_folder(path: Path) -> None:

@@ -26,7 +26,7 @@ from memorypipe.llm.limits import Limits
 from memorypipe.llm.metrics import WorkerMetrics
 from memorypipe.llm.retry import EndpointHealth, is_retryable, next_wait_s
 from memorypipe.llm.spec import ModelSpec
-from memorypipe.llm.stage import Reading
+from memorypipe.llm.stage import USABLE_STATUSES, Reading
 from memorypipe.llm.tally import Tally
 from memorypipe.llm.tokens import estimate_request_tokens
 from memorypipe.llm.types import Model, Reply, Request
@@ -195,7 +195,8 @@ class Caller:
         if key in self._rejected:
             raise copy(self._rejected[key]) from None
         work = self._ask_and_keep(key, request, read, tally, scope_key)
-        under_way = self._under_way[key] = _UnderWay(work, lambda: self._forget(key, under_way))
+        under_way = _UnderWay(work, lambda mine: self._forget(key, mine))
+        self._under_way[key] = under_way
         reply, reading = await under_way.wait()
         return reply, reading
 
@@ -270,9 +271,15 @@ class Caller:
         return is_retryable(error) or isinstance(error, EndpointError)
 
     async def _pause(self, wait_s: float) -> None:
-        """Wait between attempts, but not beyond a stop."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stop_signal.wait(), timeout=wait_s)
+        """Wait between attempts, but not beyond a stop or the end of what may be sent."""
+        ends = [
+            asyncio.ensure_future(event.wait()) for event in (self._stop_signal, self._limits.ended)
+        ]
+        try:
+            await asyncio.wait(ends, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in ends:
+                end.cancel()
 
     async def _send(self, request: Request) -> Reply:
         """Send once; a schema that the server does not know is left out from then on."""
@@ -326,14 +333,14 @@ class _UnderWay:
 
     Args:
         work: Gets the reply.
-        forget: Called when nobody may join any more.
+        forget: Called with this object when nobody may join any more.
     """
 
     def __init__(
-        self, work: Coroutine[Any, Any, tuple[Reply, Any]], forget: Callable[[], None]
+        self, work: Coroutine[Any, Any, tuple[Reply, Any]], forget: Callable[["_UnderWay"], None]
     ) -> None:
         self.task = asyncio.ensure_future(work)
-        self.task.add_done_callback(lambda _: forget())
+        self.task.add_done_callback(lambda _: forget(self))
         self._forget = forget
         self._waiting = 0
 
@@ -347,5 +354,5 @@ class _UnderWay:
         finally:
             self._waiting -= 1
             if not self._waiting and not self.task.done():
-                self._forget()
+                self._forget(self)
                 self.task.cancel()

@@ -18,7 +18,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from memorypipe.errors import EndpointError, ModelError, RetryableModelError
-from memorypipe.llm.completion import read_completion
+from memorypipe.llm.completion import read_completion, with_usage
 from memorypipe.llm.connecting import split_login
 from memorypipe.llm.http_errors import connection_error, status_error
 from memorypipe.llm.keys import resolve_key
@@ -187,6 +187,7 @@ class OpenAIModel:
             if "choices" not in completion:
                 raise self._not_an_endpoint("JSON that is no chat completion")
             raise self._malformed("The reply has no choices", "no_choices")
+        reply = with_usage(reply, request.messages)
         rate = self._rate.read(answer.headers)
         return reply if rate is None else replace(reply, rate=rate)
 

@@ -1,11 +1,13 @@
 """From the JSON of a chat completion to a reply, whichever way it came."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from memorypipe.llm.types import Reply
+from memorypipe.llm.tokens import estimate_request_tokens, estimate_tokens
+from memorypipe.llm.types import ChatMessage, Reply
 
-__all__ = ["read_completion"]
+__all__ = ["read_completion", "with_usage"]
 
 
 def read_completion(completion: Mapping[str, Any], *, latency_ms: float = 0.0) -> Reply | None:
@@ -24,7 +26,8 @@ def read_completion(completion: Mapping[str, Any], *, latency_ms: float = 0.0) -
     message = choice.get("message") if isinstance(choice, dict) else None
     if choice is None or not isinstance(message, dict):
         return None
-    usage = completion.get("usage") or {}
+    told = completion.get("usage")
+    usage = told if isinstance(told, Mapping) else {}
     return Reply(
         content=_text(message.get("content")),
         finish_reason=choice.get("finish_reason"),
@@ -33,6 +36,29 @@ def read_completion(completion: Mapping[str, Any], *, latency_ms: float = 0.0) -
         completion_tokens=usage.get("completion_tokens") or 0,
         latency_ms=latency_ms,
         model=completion.get("model"),
+    )
+
+
+def with_usage(reply: Reply, messages: Sequence[ChatMessage]) -> Reply:
+    """Estimate the tokens that an endpoint did not report, so that bounds and accounts hold.
+
+    Args:
+        reply: As `read_completion` gives it.
+        messages: Those of the request.
+
+    Example:
+        >>> asked = [{"role": "user", "content": "Which tea do I like?"}]
+        >>> reply = with_usage(Reply(content="I like green tea."), asked)
+        >>> reply.prompt_tokens, reply.completion_tokens
+        (9, 4)
+    """
+    if reply.prompt_tokens and reply.completion_tokens:
+        return reply
+    said = reply.content or reply.refusal or ""
+    return replace(
+        reply,
+        prompt_tokens=reply.prompt_tokens or estimate_request_tokens(messages),
+        completion_tokens=reply.completion_tokens or estimate_tokens(said),
     )
 
 

@@ -105,7 +105,8 @@ class Grant:
         reserved: Whether starts need a reservation at all; else only `concurrency` limits them.
         bounded: Whether the run has bounds, so that nothing may be sent without a coordinator.
         workers: Workers that share the limits now, at least 1.
-        bound: Name of the bound that is reached (`Bounds`), None while there is none.
+        bound: Name of the bound that is reached (`Bounds`), or ``"interrupt"``; None while there
+            is none.
         reason: What the bound is and how much was used, in words.
     """
 

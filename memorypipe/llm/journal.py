@@ -5,6 +5,7 @@ A journal is a folder, or a prefix of an object store, that holds segments: JSON
 is finished.
 """
 
+import importlib.util
 import re
 import time
 from collections import Counter
@@ -23,10 +24,51 @@ from memorypipe.llm.journal_types import Compaction, Inventory, Journal, Journal
 if TYPE_CHECKING:  # an extra
     from memorypipe.llm.journal_store import ObjectStore
 
-__all__ = ["compact_journal", "drop_scopes", "open_journal", "take_inventory"]
+__all__ = [
+    "absolute_journal",
+    "check_journal",
+    "compact_journal",
+    "drop_scopes",
+    "open_journal",
+    "take_inventory",
+]
 
 _STORE_SCHEMES = ("s3", "gs", "az", "memory")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+def absolute_journal(uri: str) -> str:
+    """Give an address that means the same from every folder; one with a scheme does already.
+
+    Args:
+        uri: As for `open_journal`.
+    """
+    return uri if _SCHEME.match(uri) else str(Path(uri).absolute())
+
+
+def check_journal(
+    uri: str,
+    *,
+    is_opened_here: bool = True,
+    find_module: Callable[[str], object] = importlib.util.find_spec,
+) -> None:
+    """Check an address without opening, making or reaching anything.
+
+    Args:
+        uri: As for `open_journal`.
+        is_opened_here: False leaves unchecked what depends on the machine: the extra.
+        find_module: Finds a module by its name; None where it is not installed.
+
+    Raises:
+        InvalidArgumentError: As `open_journal`.
+        JournalError: As `open_journal`.
+    """
+    is_in_store = _folder(uri) is None
+    if is_in_store and is_opened_here and find_module("obstore") is None:
+        raise JournalError(
+            "A journal in an object store needs the extra 'object-store': "
+            "pip install 'memorypipe[object-store]'."
+        )
 
 
 def open_journal(
@@ -109,8 +151,8 @@ def compact_journal(
 ) -> Compaction:
     """Merge the finished segments of a journal into few big ones.
 
-    Repeated, unusable, damaged and torn lines are left out. Runs may be at work meanwhile: their
-    segments are left alone.
+    Repeated, damaged and torn lines are left out, and unusable ones where that is wanted. Runs may
+    be at work meanwhile: their segments are left alone.
 
     Args:
         uri: As for `open_journal`.
@@ -186,6 +228,16 @@ def _check_folder(folder: Path) -> None:
 
 def _place(uri: str) -> "Path | ObjectStore":
     """Find out what an address means."""
+    folder = _folder(uri)
+    if folder is not None:
+        return folder
+    from memorypipe.llm.journal_store import ObjectStore  # noqa: PLC0415  # needs the extra
+
+    return ObjectStore.open(uri)
+
+
+def _folder(uri: str) -> Path | None:
+    """Give the local folder that an address means, None for a place in an object store."""
     scheme = _SCHEME.match(uri)
     if scheme is None:
         return Path(uri)
@@ -199,9 +251,7 @@ def _place(uri: str) -> "Path | ObjectStore":
     if scheme[1] == "file" and parts.netloc in {"", "localhost"}:
         return Path(unquote(parts.path))
     if scheme[1] in _STORE_SCHEMES and parts.netloc:
-        from memorypipe.llm.journal_store import ObjectStore  # noqa: PLC0415  # needs the extra
-
-        return ObjectStore.open(uri)
+        return None
     kinds = ", ".join(f"{name}://" for name in ("file", *_STORE_SCHEMES[:-1]))
     raise InvalidArgumentError(
         f"journal must be a local folder or the address of one in an object store ({kinds}), "

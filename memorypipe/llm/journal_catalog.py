@@ -67,6 +67,8 @@ class Catalog:
         self._segments: dict[str, _Segment] = {}
         self._own: set[str] = set()
         self._tried: set[str] = set()
+        # Indexes that were opened, and the segments of theirs that were not there.
+        self._early: dict[str, frozenset[str]] = {}
 
     def segment(self, number: int) -> Covered | None:
         """Tell what is known of a segment; None where it was gone at the last look."""
@@ -100,7 +102,7 @@ class Catalog:
 
     def wanted(self, listing: Mapping[str, int]) -> tuple[list[str], dict[str, int]]:
         """Tell what a look would read: indexes, and segments with the offset to scan from."""
-        indexes = [name for name in listing if _is_index(name) and name not in self._tried]
+        indexes = [name for name in listing if _is_index(name) and self._is_new(name, listing)]
         tails = {}
         for name, size_bytes in listing.items():
             known = self._segments.get(name)
@@ -178,13 +180,10 @@ class Catalog:
 
     def _take_indexes(self, opened: Mapping[str, Index | None], listing: Mapping[str, int]) -> None:
         found = {name: index for name, index in opened.items() if index is not None}
-        # An index is there before the segment that a compaction makes: it is tried again.
-        early = {
-            name
-            for name, index in found.items()
-            if any(one.name not in listing for one in index.covered)
-        }
-        self._tried.update(opened.keys() - early)
+        for name, index in opened.items():
+            covered = () if index is None else index.covered
+            self._early[name] = frozenset(one.name for one in covered) - listing.keys()
+        self._tried.update(opened)
         room = self._memory_bytes - self.places.memory_bytes
         loaded: list[Index] = []
         mapped: dict[str, Index] = {}
@@ -200,6 +199,15 @@ class Catalog:
             self.map({**self.mapped, **mapped})
         for index in (*loaded, *mapped.values()):
             self._cover(index, listing)
+
+    def _is_new(self, name: str, listing: Mapping[str, int]) -> bool:
+        """Whether an index can tell something that it could not at the last look.
+
+        It is there before the segment that a compaction makes; and segments of an old one may be
+        gone for good.
+        """
+        missing = self._early.get(name, frozenset())
+        return name not in self._tried or any(segment in listing for segment in missing)
 
     def _choose(self, found: Mapping[str, Index], listing: Mapping[str, int]) -> Iterator[str]:
         """Choose the indexes that tell something new, those of most segments first."""

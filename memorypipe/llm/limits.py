@@ -40,9 +40,13 @@ class Limits:
         group: Names the limits that it shares with others.
         prices: What tokens cost, for a bound on it.
         snapshot: Gives the worker's counters, JSON values, for the coordinator to keep.
+        may_be_bounded: Whether the coordinator may be one of a run with bounds: where it was
+            never reached, nothing starts. False: the worker then keeps the limits alone.
 
     Attributes:
         counts: What was let through so far, and how long it waited.
+        ended: Set once nothing will start any more: a bound is reached, or nobody is there to
+            keep the bounds.
     """
 
     def __init__(  # noqa: PLR0913  # the limits, and who else keeps them
@@ -56,8 +60,10 @@ class Limits:
         group: str = "",
         prices: Prices | None = None,
         snapshot: Callable[[], Mapping[str, Any]] | None = None,
+        may_be_bounded: bool = True,
     ) -> None:
         self.counts = LimitCounts()
+        self.ended = asyncio.Event()
         self._cost = CallCost(prices)
         self._slots = Slots(max_concurrency if coordinator is None else 0)
         self._starts: LocalStarts | SharedStarts
@@ -84,6 +90,8 @@ class Limits:
                 worker=worker,
                 group=group,
                 snapshot=snapshot,
+                ended=self.ended,
+                may_be_bounded=may_be_bounded,
             )
 
     def attempt(self, tokens: float) -> "Attempt":

@@ -19,11 +19,12 @@ class Owner:
     Attributes:
         host: Its machine.
         pid: Its process id there.
+        was_seen: Whether it is known to have been there.
     """
 
     host: str
     pid: int
-    _was_seen: bool = field(default=False, repr=False)
+    was_seen: bool = field(default=False, repr=False)
 
     @classmethod
     def current(cls) -> Self:
@@ -46,8 +47,8 @@ class Owner:
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:
-            return self._was_seen
+            return self.was_seen
         except PermissionError:
             pass  # it is there, and somebody else's
-        self._was_seen = True
+        self.was_seen = True
         return False

@@ -35,7 +35,21 @@ class RunControl:
         self._snapshots: dict[str, Any] = {}
         self._reached: tuple[str, str] | None = None
         self._timeline = Timeline()
+        self._stopped: str | None = None
+        self._told: set[str] = set()
+        self._quiet: set[str] = set()
         self.heard_s = now
+
+    def stop(self, reason: str) -> None:
+        """Let nothing more be sent; what is under way goes on."""
+        self._stopped = reason
+
+    def is_quiet(self, now: float) -> bool:
+        """Whether the run was stopped, all workers know it, and none has a request under way."""
+        for each in self._groups.values():
+            each.bury(now)
+        alive = {each.ask.worker for each in self._members() if each.is_alive}
+        return self._stopped is not None and alive <= self._quiet
 
     def exchange(self, ask: Ask, now: float) -> Grant:
         """Hear a worker and answer it."""
@@ -53,6 +67,12 @@ class RunControl:
         starts = self._grant_starts(group, member, now) if self._reserves(group) else ()
         share = group.share(member, now)
         bound, reason = self._reached or (None, None)
+        if self._stopped is not None:
+            bound, reason = "interrupt", self._stopped
+            # What it says now it may have said before it knew.
+            if ask.worker in self._told and not ask.in_flight:
+                self._quiet.add(ask.worker)
+            self._told.add(ask.worker)
         return Grant(
             now_s=now,
             starts_in_s=starts,

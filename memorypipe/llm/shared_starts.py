@@ -7,11 +7,12 @@ attempt waits for such a start, never for an exchange of its own.
 A coordinator that cannot be reached is tried again a few times; nothing starts meanwhile once the
 lease is over. Then the worker goes on alone with its part of the limits, divided by the workers
 that there were, and keeps looking for the coordinator. A run with bounds stops instead: alone,
-nobody can keep them.
+nobody can keep them. So does one of which it was never heard whether it has bounds.
 """
 
 import asyncio
 import contextlib
+import logging
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -51,7 +52,13 @@ _LEASE_MARGIN_S = 0.1
 _STOCK = 16
 _STOCK_LOW = 4
 
+# A worker tells its counters when it falls idle, and so often while it is busy: what it counted
+# since the last time is lost with it where it is killed.
+_SNAPSHOT_S = 2.0
+
 _SMOOTHING = 0.1
+
+_logger = logging.getLogger(__name__)
 
 
 class SharedStarts:
@@ -66,6 +73,8 @@ class SharedStarts:
         worker: This worker's name.
         group: Names the limits that are shared.
         snapshot: Gives the worker's counters; None where it has none.
+        ended: Set when nothing will start any more.
+        may_be_bounded: Whether there may be bounds as long as the coordinator has not said.
     """
 
     def __init__(  # noqa: PLR0913  # what it says about itself, and what it works on
@@ -79,6 +88,8 @@ class SharedStarts:
         worker: str,
         group: str,
         snapshot: Callable[[], Mapping[str, Any]] | None,
+        ended: asyncio.Event,
+        may_be_bounded: bool,
     ) -> None:
         self._coordinator = coordinator
         self._limits = limits
@@ -87,6 +98,8 @@ class SharedStarts:
         self._cost = cost
         self._name = (worker, group)
         self._snapshot = snapshot
+        self._snapshot_due_s = -math.inf
+        self._may_be_bounded = may_be_bounded
         self._lateness_s = allowed_lateness_s(limits.max_qps)
         self._clock = PeerClock()
         self._grant = Grant()
@@ -99,7 +112,8 @@ class SharedStarts:
         self._retry_after_s = 0.0
         self._paused_until_s = -math.inf
         self._alone: LocalStarts | None = None
-        self._ended: Callable[[], StoppedError] | None = None
+        self._error: Callable[[], StoppedError] | None = None
+        self._ended = ended
         self._news = asyncio.Event()
         self._turn = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
@@ -113,8 +127,8 @@ class SharedStarts:
             BudgetError: Where a bound of the run is reached.
             StoppedError: Where nobody can keep the bounds any more.
         """
-        if self._ended is not None:
-            raise self._ended()
+        if self._error is not None:
+            raise self._error()
         weight = _SMOOTHING if self._prompt_tokens else 1.0
         self._prompt_tokens += weight * (prompt_tokens - self._prompt_tokens)
         if self._task is None:
@@ -138,8 +152,8 @@ class SharedStarts:
         loop = asyncio.get_running_loop()
         asked_s = loop.time()
         while True:
-            if self._ended is not None:
-                raise self._ended()
+            if self._error is not None:
+                raise self._error()
             if self._alone is not None:
                 return await self._alone.wait(prompt_tokens)
             if not self._line and self._starts_at_once(loop.time()):
@@ -179,8 +193,10 @@ class SharedStarts:
 
     async def flush(self) -> None:
         """Exchange now; returns when the coordinator has answered, or cannot be reached."""
-        with contextlib.suppress(ConnectionError, TimeoutError):
+        try:
             await self._exchange(with_snapshot=True)
+        except Exception:  # what was paid for must not be lost over the accounts
+            _logger.debug("The last counts could not be told.", exc_info=True)
 
     async def close(self) -> None:
         """End the task, and exchange a last time if there was any work."""
@@ -270,15 +286,13 @@ class SharedStarts:
             self._news.clear()
             was_idle = self._is_idle
             try:
-                await self._exchange(with_snapshot=was_idle)
-            except (ConnectionError, TimeoutError) as error:
-                failures += 1
+                await self._exchange(with_snapshot=was_idle or self._snapshot_is_due())
+            except Exception as error:  # noqa: BLE001  # else those who wait would hang for ever
+                may_pass = isinstance(error, ConnectionError | TimeoutError)
+                failures = failures + 1 if may_pass else _TRIES
                 if failures >= _TRIES:
                     self._go_on_alone(error)
                 rest_s = _LOOK_AGAIN_S if failures >= _TRIES else _RETRY_S
-            except Exception as error:  # noqa: BLE001  # else those who wait would hang for ever
-                self._go_on_alone(error)
-                return
             else:
                 failures = 0
                 rest_s = self._rest_s()
@@ -286,6 +300,9 @@ class SharedStarts:
                 self._task = None
                 return
             await self._rest(rest_s)
+
+    def _snapshot_is_due(self) -> bool:
+        return asyncio.get_running_loop().time() >= self._snapshot_due_s
 
     async def _rest(self, rest_s: float) -> None:
         await asyncio.sleep(_LEAST_REST_S)
@@ -306,6 +323,8 @@ class SharedStarts:
             timeout_s = _TIMEOUT_S if self._grant.now_s else _FIRST_TIMEOUT_S
             async with asyncio.timeout(timeout_s):
                 grant = await self._coordinator.exchange(ask)
+            if ask.snapshot is not None:
+                self._snapshot_due_s = clock() + _SNAPSHOT_S
             if self._retry_after_s == ask.retry_after_s:
                 self._retry_after_s = 0.0
             self._clock.note(sent_s, clock(), grant.now_s)
@@ -362,15 +381,19 @@ class SharedStarts:
 
     def _go_on_alone(self, error: Exception) -> None:
         """Keep a part of the limits without a coordinator, or stop where there are bounds."""
-        if self._grant.bounded or not self._grant.now_s:
-            reason = (
-                f"The coordinator of the run cannot be reached ({type(error).__name__}), and "
-                f"without it the bounds of the run cannot be kept: nothing more is sent. "
-                f"Start the run again; what it has done is kept."
-            )
-            self._end(lambda: StoppedError(reason))
+        was_reached = self._grant.now_s > 0
+        if self._grant.bounded or (self._may_be_bounded and not was_reached):
+            if self._error is None:
+                reason = _lost_reason(error, was_reached=was_reached)
+                self._end(lambda: StoppedError(reason))
             return
         if self._alone is None:
+            _logger.warning(
+                "The coordinator of the shared limits cannot be reached (%s); until it is, this "
+                "worker keeps its part of them alone, as one of %d.",
+                type(error).__name__,
+                self._grant.workers,
+            )
             limits, workers = self._limits, self._grant.workers
             self._starts.clear()
             self._slots.resize(max(1, limits.max_concurrency // workers))
@@ -385,6 +408,19 @@ class SharedStarts:
             self._wake_all()
 
     def _end(self, error: Callable[[], StoppedError]) -> None:
-        self._ended = error
+        self._error = error
+        self._ended.set()
         self._slots.fail_waiting(error)
         self._wake_all(error)
+
+
+def _lost_reason(error: Exception, *, was_reached: bool) -> str:
+    why = (
+        "without it the bounds of the run cannot be kept"
+        if was_reached
+        else "whether the run has bounds is not known without it"
+    )
+    return (
+        f"The coordinator of the run cannot be reached ({type(error).__name__}), and {why}: "
+        f"nothing more is sent. Start the run again; what it has done is kept."
+    )

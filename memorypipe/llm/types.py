@@ -117,7 +117,8 @@ class Reply:
         content: The assistant message's content; None where the field was null.
         finish_reason: ``"stop"``, ``"length"``, ``"content_filter"``, … as the endpoint says.
         refusal: The refusal text, where the endpoint has a field for it and it is set.
-        prompt_tokens: As counted by the endpoint; 0 where it did not say.
+        prompt_tokens: As counted by the endpoint; where it does not say, an estimate from the
+            text (`memorypipe.llm.tokens`), and 0 in a reply that came in a batch.
         completion_tokens: As `prompt_tokens`.
         latency_ms: From sending to the last byte.
         model: The model's name as the endpoint reports it.

@@ -82,6 +82,7 @@ class Worker:
             group=spec.limit_group or spec.key(),
             prices=spec.prices,
             snapshot=self.snapshot,
+            may_be_bounded=spec.run is not None,
         )
         self._caller = Caller(
             spec,

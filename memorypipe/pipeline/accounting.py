@@ -8,7 +8,7 @@ takes attempts, tokens and failures from there.
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import orjson
@@ -29,6 +29,7 @@ _NEVER_SENT = frozenset({"BudgetError", "JournalMissError", "StoppedError"})
 _FAILED = "failure:"
 _ENDED = "ended:"
 _BOUNDED = f"{_ENDED}BudgetError"
+_STOPPED = f"{_ENDED}StoppedError"
 
 # Points of the requests in flight over time that a record keeps at most.
 _MAX_POINTS = 500
@@ -111,7 +112,9 @@ class Accounts:
     def summary(self) -> dict[str, Any]:
         """Give the fields of a `RunSummary` that calls decide, per stage and in total."""
         with self._lock:
-            stages = {name: (stage.rows, stage.counts()) for name, stage in self._stages.items()}
+            stages = {
+                name: (Counter(stage.rows), stage.counts()) for name, stage in self._stages.items()
+            }
             stopped_by = self._stopped_by()
         rows: Counter[str] = sum((rows for rows, _ in stages.values()), Counter())
         known = [counts for _, counts in stages.values() if counts is not None]
@@ -151,16 +154,40 @@ class Accounts:
         return stage_numbers(rows, counts, has_prices=self._has_prices)
 
     def _stopped_by(self) -> dict[str, Any] | None:
-        kept_back = sum(stage.rows[_BOUNDED] for stage in self._stages.values())
-        bound = self._told.get("bound")
         # Where the last call that was needed is the last one that was allowed, nothing is left.
-        if bound is None or not kept_back:
-            return None
+        if not self._has_rows(_BOUNDED):
+            return self._lost() if self._has_rows(_STOPPED) else None
+        bound = self._told.get("bound")
+        if bound is None:
+            return self._untold()
         return {
             "bound": bound,
             "limit": getattr(self._bounds, bound),
             "used": round(self._told[bound.removeprefix("max_")], 6),
             "reason": self._told["reason"],
+        }
+
+    def _has_rows(self, name: str) -> bool:
+        return any(stage.rows[name] for stage in self._stages.values())
+
+    def _lost(self) -> dict[str, Any]:
+        return {
+            "bound": "coordinator",
+            "limit": None,
+            "used": None,
+            "reason": "The coordinator of the run could not be reached, so that nobody could keep "
+            "the bounds of the run. What is left can be taken up later.",
+        }
+
+    def _untold(self) -> dict[str, Any]:
+        """Say that a bound was reached of which the coordinator can tell no more."""
+        limits = {name: bound for name, bound in asdict(self._bounds).items() if bound is not None}
+        return {
+            "bound": " or ".join(limits),
+            "limit": next(iter(limits.values())) if len(limits) == 1 else None,
+            "used": None,
+            "reason": "A bound is reached; how much was used is not known, since the coordinator "
+            "of the run could not be reached. What is left can be taken up later.",
         }
 
 

@@ -15,22 +15,24 @@ from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
 
+from memorypipe.errors import PlanError
 from memorypipe.expressions.extract import MemoryExtract
 from memorypipe.llm.batch_api import BatchApi
-from memorypipe.llm.batch_fill import BatchFiller, cancel_batches
+from memorypipe.llm.batch_cancel import cancel_batches
+from memorypipe.llm.batch_fill import BatchFiller
 from memorypipe.llm.batch_lines import BatchRequest, batch_request
 from memorypipe.llm.batch_records import BatchTotals
 from memorypipe.llm.batch_settings import BatchSettings
 from memorypipe.llm.journal import open_journal
+from memorypipe.llm.stage import USABLE_STATUSES
 from memorypipe.llm.types import ExtractTask, Reply
 from memorypipe.pipeline.batch_folder import batch_folder, open_batches
 
-__all__ = ["cancel_run", "fill_journal", "is_usable", "requests_of"]
+__all__ = ["cancel_run", "check_none_open", "fill_journal", "is_usable", "requests_of"]
 
 T = TypeVar("T")
 
 _ROWS = 256
-_WORTH_KEEPING = frozenset({"ok", "empty", "truncated"})
 
 
 def fill_journal(  # noqa: PLR0913  # what a run knows, each of it once
@@ -91,6 +93,36 @@ def fill_journal(  # noqa: PLR0913  # what a run knows, each of it once
         raise
 
 
+def check_none_open(windows: Sequence[str], extract: MemoryExtract, *, table_uri: str) -> None:
+    """Check that asking for windows one by one pays for nothing that open batches answer.
+
+    Args:
+        windows: Parquet files of schema `memorypipe.schema.WINDOWS`.
+        extract: The expression.
+        table_uri: The table beside which the records are.
+
+    Raises:
+        PlanError: If requests of these windows are in open batches.
+    """
+    if extract.spec.journal_only:
+        return
+    folder = batch_folder(table_uri)
+    run_of = {
+        key: record.run_id for record in open_batches(table_uri) for key in folder.keys(record.name)
+    }
+    keys = {bytes.fromhex(request.key) for request in requests_of(windows, extract)} & run_of.keys()
+    if keys:
+        cancel = " and ".join(
+            f"MemoryPipeline.cancel_batches({run_id!r})"
+            for run_id in sorted({run_of[key] for key in keys})
+        )
+        raise PlanError(
+            f"{len(keys)} requests are in open batches and would be paid for again. Add "
+            f"--batch-api, which waits for them, or cancel them by {cancel}: then --batch-api "
+            f"takes in what was answered and asks for the rest."
+        )
+
+
 def requests_of(windows: Sequence[str], extract: MemoryExtract) -> Iterator[BatchRequest]:
     """Give the requests that the extraction of windows would send, one after the other."""
     for path in windows:
@@ -104,7 +136,7 @@ def requests_of(windows: Sequence[str], extract: MemoryExtract) -> Iterator[Batc
 
 def is_usable(extract: MemoryExtract, reply: Reply) -> bool:
     """Tell whether a reply says anything; that does not depend on the transcript."""
-    return extract.stage.read(ExtractTask(turns=()), reply).status in _WORTH_KEEPING
+    return extract.stage.read(ExtractTask(turns=()), reply).status in USABLE_STATUSES
 
 
 def cancel_run(extract: MemoryExtract, *, table_uri: str, run_id: str) -> list[str]:

@@ -1,18 +1,24 @@
 """The coordinator of a run, as the driver sees it."""
 
 import logging
+import time
 from copy import copy
 from dataclasses import replace
+from threading import Event
 from typing import Any, TypeVar
 
 from memorypipe.expressions.coordinator import RunCoordinator
 from memorypipe.expressions.llm_base import LLMExpression
 from memorypipe.llm.control import Bounds
 from memorypipe.llm.spec import OFFLINE_URL
+from memorypipe.pipeline.interrupts import DRAIN_S
 
 __all__ = ["Coordination"]
 
 ExpressionT = TypeVar("ExpressionT", bound=LLMExpression[Any, Any])
+
+_LOOK_S = 0.25
+_KEEP_S = 1.0
 
 _logger = logging.getLogger(__name__)
 
@@ -54,6 +60,23 @@ class Coordination:
         except ConnectionError as error:
             _logger.warning("The accounts are those of the rows alone. %s", error)
             return None
+
+    def drain(self, gave_up: Event) -> None:
+        """Let nothing more be sent, and wait for what is in flight, `DRAIN_S` at most.
+
+        Args:
+            gave_up: Ends the waiting.
+        """
+        if self._coordinator is None:
+            return
+        _logger.warning("Finishing what is in flight. Ctrl-C again ends it at once.")
+        self._coordinator.stop("The run was interrupted; this request was not sent.")
+        until_s = time.monotonic() + DRAIN_S
+        while not self._coordinator.is_quiet() and time.monotonic() < until_s:
+            if gave_up.wait(_LOOK_S):
+                return
+        # The last replies are on their way into the journal.
+        gave_up.wait(_KEEP_S)
 
     def close(self) -> None:
         """End the coordinator, where there is one."""

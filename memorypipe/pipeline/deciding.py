@@ -7,13 +7,13 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import ray
 from ray.data import ActorPoolStrategy
 
 from memorypipe.errors import MemoryPipeError
 from memorypipe.expressions.build_action import DecideWork, MemoryBuildAction
 from memorypipe.expressions.coordinator import connect
 from memorypipe.expressions.ray_metrics import publish
-from memorypipe.expressions.ray_rules import MAX_BLOCKS_IN_HAND
 from memorypipe.expressions.worker_errors import plainly
 from memorypipe.llm.owner import Owner
 from memorypipe.llm.reply import ReadActions
@@ -27,7 +27,18 @@ from memorypipe.rank import Memory, live_memories
 from memorypipe.schema import ACTIONS, RECORD_TYPE_MEMORY, SCOPE
 from memorypipe.table.table import MemoryTable
 
-__all__ = ["SCOPE_RESULTS", "Decider", "decide_actions", "in_time", "window_facts"]
+__all__ = [
+    "SCOPE_RESULTS",
+    "Decider",
+    "decide_actions",
+    "decide_partitions",
+    "in_time",
+    "window_facts",
+]
+
+# Partitions that a worker holds as Python rows at once: all scopes of one are asked about at the
+# same time, and while its last ones are, the next keeps the requests coming.
+_PARTITIONS_IN_HAND = 2
 
 # Never a scope that is older than what nothing dates.
 _UNDATED = datetime.min.replace(tzinfo=UTC)
@@ -81,8 +92,18 @@ def decide_actions(facts: Sequence[str], decider: Decider) -> Iterator[pa.Table]
         MemoryPipeError: If a scope came from two partitions: its windows were not decided in
             order, and nothing of it may be used.
     """
+    workers = decider.decide.worker_options.num_workers
+    yield from decide_partitions(in_partitions(facts, key="scope_key", at_least=workers), decider)
+
+
+def decide_partitions(partitions: ray.data.Dataset, decider: Decider) -> Iterator[pa.Table]:
+    """Decide the facts of whole scopes; as `decide_actions`.
+
+    Args:
+        partitions: Each block has all rows of its scopes, schema `memorypipe.schema.FACTS`.
+        decider: What the workers need.
+    """
     options = decider.decide.worker_options
-    partitions = in_partitions(facts, key="scope_key", at_least=options.num_workers)
     decided = partitions.map_batches(
         _Partition,
         fn_constructor_args=(decider,),
@@ -91,8 +112,8 @@ def decide_actions(facts: Sequence[str], decider: Decider) -> Iterator[pa.Table]
         num_cpus=options.num_cpus,
         compute=ActorPoolStrategy(
             size=options.num_workers,
-            max_tasks_in_flight_per_actor=MAX_BLOCKS_IN_HAND,
-            max_concurrent_calls_per_actor=MAX_BLOCKS_IN_HAND,
+            max_tasks_in_flight_per_actor=_PARTITIONS_IN_HAND,
+            max_concurrent_calls_per_actor=_PARTITIONS_IN_HAND,
             enable_true_multi_threading=True,
         ),
     )

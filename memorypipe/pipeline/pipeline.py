@@ -170,6 +170,8 @@ class MemoryPipeline:
             InvalidArgumentError: As `read_conversations`.
         """
         log = source if isinstance(source, ConversationLog) else read_conversations(source)
+        if run_id is not None:
+            RunFolder.of(self.table_uri, run_id)  # refuses a name that cannot be one
         with own_errors():
             return Planning(self._config, log, run_id).plan()
 

@@ -21,15 +21,18 @@ from memorypipe.llm.control import Bounds
 from memorypipe.llm.owner import Owner
 from memorypipe.logs.read import ConversationLog
 from memorypipe.pipeline.accounting import Accounts, call_totals, fact_totals
+from memorypipe.pipeline.batch_folder import open_batches
 from memorypipe.pipeline.coordination import Coordination
 from memorypipe.pipeline.cutting import cut_windows
 from memorypipe.pipeline.deciding import Decider, decide_actions
 from memorypipe.pipeline.extraction import extract_facts
 from memorypipe.pipeline.identity import WindowDigest, describe_stage, make_run_id
+from memorypipe.pipeline.interrupts import drained_first
 from memorypipe.pipeline.on_ray import arrow_batches
 from memorypipe.pipeline.plan import Plan
 from memorypipe.pipeline.run_folder import OPEN_WINDOWS, SCOPES, RunFolder
-from memorypipe.pipeline.run_record import EVERY_S, Heartbeat, RunRecord
+from memorypipe.pipeline.run_record import Heartbeat, RunRecord
+from memorypipe.pipeline.run_status import EVERY_S
 from memorypipe.pipeline.settings import ConsolidationSettings
 from memorypipe.pipeline.summary import RunStatus, RunSummary
 from memorypipe.schema import ACTIONS
@@ -116,9 +119,10 @@ class Planning:
             if self._cut:
                 self._accounts.begin("extract")
             record = RunRecord(folder, lambda: self._describe(folder), clock=self._config.clock)
-            record.write()
             try:
-                with Heartbeat(record.write, every_s=EVERY_S):
+                record.write()
+                beat = Heartbeat(record.write, every_s=EVERY_S)
+                with beat, drained_first(self._coordination.drain):
                     actions, opened = self._work(folder)
             except BaseException as error:
                 record.write(**_ending(error))
@@ -162,11 +166,12 @@ class Planning:
                 settings=settings.to_dict(),
                 base_version=self._base_version or 0,
             )
-            return scratch.become(run_id)
+            return scratch.become(run_id, now=self._config.clock())
 
     def _fill_journal(self, folder: RunFolder) -> None:
         """Have the extraction answered in batches, where that is wanted."""
         if self._config.batch is None:
+            self._check_none_open(folder)
             return
         from memorypipe.pipeline.batch_extraction import fill_journal  # noqa: PLC0415  # imports the client library
 
@@ -179,6 +184,15 @@ class Planning:
             on_progress=lambda done, total: self._report("batch", done, total),
         )
         self._batch = asdict(totals)
+
+    def _check_none_open(self, folder: RunFolder) -> None:
+        """Do not ask alone what a batch of an earlier try is answering."""
+        config = self._config
+        if open_batches(config.table_uri):
+            from memorypipe.pipeline.batch_extraction import check_none_open  # noqa: PLC0415  # imports the client library
+
+            windows = folder.parts("windows")
+            check_none_open(windows, config.extract, table_uri=config.table_uri)
 
     def _extract_facts(self, folder: RunFolder) -> None:
         done, total = 0, self._cut

@@ -20,6 +20,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from memorypipe.errors import PlanError
+from memorypipe.llm.owner import Owner
+from memorypipe.pipeline.run_status import is_under_way
 
 __all__ = ["OPEN_WINDOWS", "SCOPES", "RunFolder"]
 
@@ -82,11 +85,45 @@ class RunFolder:
         finally:
             shutil.rmtree(path, ignore_errors=True)
 
-    def become(self, run_id: str) -> "RunFolder":
-        """Turn a scratch folder into the folder of a run; what an earlier try left is gone."""
+    def become(self, run_id: str, *, now: datetime) -> "RunFolder":
+        """Turn a scratch folder into the folder of a run; what an earlier try left is gone.
+
+        From then on it says that the run goes on: nobody else may take it.
+
+        Raises:
+            PlanError: If another process is at work on this run.
+        """
         folder = RunFolder.of(str(self.path.parent.parent), run_id)
+        folder.check_idle(now)
+        owner = Owner.current()
+        at = now.isoformat()
+        times = {"started_at": at, "heartbeat_at": at}
+        done = {"stage": "windows", "windows": 0, "windows_done": 0}
+        who = {"run_id": run_id, "host": owner.host, "pid": owner.pid}
+        self.write_json("run", {**who, "status": "running", **times, **done})
         shutil.rmtree(folder.path, ignore_errors=True)
-        return RunFolder(self.path.rename(folder.path))
+        try:
+            return RunFolder(self.path.rename(folder.path))
+        except OSError:
+            # Somebody else was faster by a moment, or the disk fails.
+            folder.check_idle(now)
+            raise
+
+    def check_idle(self, now: datetime) -> None:
+        """Check that nobody is at work on the run.
+
+        Raises:
+            PlanError: If somebody is.
+        """
+        if not (self.path / "run.json").exists():
+            return
+        record = self.read_json("run")
+        if is_under_way(record, now):
+            raise PlanError(
+                f"Run {self.path.name!r} is under way already: process {record.get('pid')!r} on "
+                f"{record.get('host')!r} wrote to it at {record['heartbeat_at']}. Wait for its "
+                f"end, or, where it was killed, start again a minute later."
+            )
 
     def write_part(self, name: str, part: int, rows: pa.Table) -> None:
         """Write one file of a table that comes in parts; empty parts are left out."""

@@ -4,20 +4,15 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
+from memorypipe.llm.owner import Owner
 from memorypipe.pipeline.open_metrics import open_metrics
 from memorypipe.pipeline.run_folder import RunFolder
 
-__all__ = ["EVERY_S", "Heartbeat", "RunRecord", "shown_status", "write_record"]
-
-EVERY_S = 10.0
-"""Seconds after which the record of a run is rewritten."""
-
-# A busy machine may be late, a clock of another machine may be off: six times missed is dead.
-_STALE_AFTER = timedelta(seconds=6 * EVERY_S)
+__all__ = ["Heartbeat", "RunRecord", "write_record"]
 
 _logger = logging.getLogger(__name__)
 
@@ -26,7 +21,7 @@ class Heartbeat(AbstractContextManager["Heartbeat"]):
     """Does something every so many seconds while the context lasts, in a thread of its own.
 
     Args:
-        beat: What; an `OSError` is told as a warning and the next try may work.
+        beat: What; a failure is told as a warning and the next try may work.
         every_s: Seconds from one time to the next.
     """
 
@@ -53,8 +48,12 @@ class Heartbeat(AbstractContextManager["Heartbeat"]):
         while not self._ended.wait(self._every_s):
             try:
                 self._beat()
-            except OSError as error:
-                _logger.warning("The record of the run could not be written: %s", error)
+            except Exception as error:  # noqa: BLE001  # without a beat the run is taken for dead
+                _logger.warning(
+                    "The record of the run could not be written: %s: %s",
+                    type(error).__name__,
+                    error,
+                )
 
 
 class RunRecord:
@@ -62,7 +61,8 @@ class RunRecord:
 
     Args:
         folder: The run's folder.
-        describe: Gives the record so far, without `heartbeat_at` and `started_at`.
+        describe: Gives the record so far, without what is added here: when it was started and
+            written, and by which process.
         clock: Gives the time.
     """
 
@@ -77,6 +77,7 @@ class RunRecord:
         self._describe = describe
         self._clock = clock
         self._started_at = clock().isoformat()
+        self._owner = Owner.current()
         self._turn = threading.Lock()
 
     def write(self, **changes: Any) -> None:
@@ -90,6 +91,8 @@ class RunRecord:
                 **self._describe(),
                 "started_at": self._started_at,
                 "heartbeat_at": self._clock().isoformat(),
+                "host": self._owner.host,
+                "pid": self._owner.pid,
                 **changes,
             }
             write_record(self._folder, record)
@@ -99,22 +102,3 @@ def write_record(folder: RunFolder, record: Mapping[str, Any]) -> None:
     """Write a record in both its forms."""
     folder.write_json("run", record)
     folder.write_text("metrics.prom", open_metrics(record))
-
-
-def shown_status(record: Mapping[str, Any], now: datetime) -> str:
-    """Give the status of a run's record as it is now.
-
-    Returns:
-        Its status; ``"crashed"`` for one that says that it is running and has been silent for a
-        minute.
-
-    Example:
-        >>> from datetime import UTC
-        >>> record = {"status": "running", "heartbeat_at": "2025-01-01T10:00:00+00:00"}
-        >>> shown_status(record, datetime(2025, 1, 1, 10, 2, tzinfo=UTC))
-        'crashed'
-    """
-    if record["status"] != "running":
-        return str(record["status"])
-    is_alive = now - datetime.fromisoformat(record["heartbeat_at"]) <= _STALE_AFTER
-    return "running" if is_alive else "crashed"

@@ -21,7 +21,7 @@ class RunSummary:
             ended it; ``"running"``: it has not come to its end.
         conversations: Conversations in the log.
         windows: Windows with something new in them.
-        windows_new: Of these, the ones that were not answered from the journal.
+        windows_new: Of these, the ones that the journal did not answer, failed ones included.
         windows_failed: Windows that stay open for the next run.
         rejected_lines: Log lines that could not be read.
         calls: Requests that were needed, the journal's included.
@@ -42,8 +42,9 @@ class RunSummary:
         model: The models, as the records name them.
         held_back: Scope key to the reason why nothing of it was committed.
         committed: Whether what was decided is in the table.
-        stopped_by: What stopped the run: `bound` (its name), `limit`, `used` and `reason`; None
-            where no bound did.
+        stopped_by: What stopped the run: `bound` (its name; ``"coordinator"`` where nobody could
+            keep the bounds any more), `limit` and `used` (None where not known) and `reason`;
+            None where nothing did.
         latency_ms: `p50`, `p90`, `p99` and `max` of the attempts, waiting for limits not counted;
             empty where nothing was sent.
         waited_s: Seconds waited for each limit, added up over attempts.
@@ -51,7 +52,7 @@ class RunSummary:
         stages: The numbers of each stage: `calls`, `attempts`, `journal_hits`, `failures`,
             `tokens_in`, `tokens_out`, `cost`, `latency_ms`, `waited_s`, `max_in_flight`.
         batch: What was asked in batches, which counts in none of the above but `journal_hits`:
-            `batches`, `requests`, `answered`, `unusable`, `failed`, `expired`, `ignored`,
+            `batches`, `requests`, `answered`, `unusable`, `failed`, `expired`, `lost`, `ignored`,
             `prompt_tokens`, `completion_tokens`; None where nothing was to be.
     """
 

@@ -10,11 +10,11 @@ import pytest
 
 from memorypipe.errors import EndpointError, PlanError, RetryableModelError
 from memorypipe.llm.batch_api import BatchApi
-from memorypipe.llm.batch_fill import cancel_batches
+from memorypipe.llm.batch_cancel import cancel_batches
 from memorypipe.llm.batch_records import BatchFolder, BatchTotals
 from memorypipe.llm.client import OpenAIModel
 from memorypipe.llm.types import Request
-from tests.support.batch_runs import DictJournal, fill, requests, spec_of
+from tests.support.batch_runs import DictJournal, Holder, fill, requests, spec_of
 from tests.support.batch_server import BatchServer, batch_server
 
 
@@ -58,7 +58,11 @@ def test_every_reply_lands_in_the_journal_under_its_key_and_scope(
         content = by_key[key].body["messages"][0]["content"].removeprefix("[user]: ")
         assert (content in str(reply.content), usable) == (True, True)
         assert scope_key == by_key[key].scope_key
-    files = [name for name in sorted(path.name for path in tmp_path.iterdir()) if name != ".lock"]
+    files = [
+        name
+        for name in sorted(path.name for path in tmp_path.iterdir())
+        if not name.startswith(".lock")
+    ]
     assert [name.rpartition(".")[2] for name in files] == ["json"] * 3, "the data is gone"
 
 
@@ -281,14 +285,50 @@ def test_a_wrong_key_and_an_endpoint_without_batches_are_told_at_once(
     assert waits == []
 
 
-def test_a_batch_that_the_provider_lost_is_told_with_its_name(
+def _interrupted(server: BatchServer, run: Run, journal: DictJournal) -> None:
+    """Send all batches, and end before any is taken in."""
+    server.faults = [
+        {"kind": "status", "status": 403, "method": "GET", "path": "/v1/batches/", "calls": [1]}
+    ]
+    with pytest.raises(EndpointError, match="403"):
+        run(journal)
+    server.faults = []
+
+
+def test_a_batch_that_the_provider_lost_is_counted_and_its_requests_are_free_again(
+    server: BatchServer, run: Run, tmp_path: Path
+) -> None:
+    journal = DictJournal()
+    _interrupted(server, run, journal)
+    del server.batches["batch_0002"]
+    totals = run(journal)
+    assert (totals.answered, totals.lost, totals.failed, totals.requests) == (6, 4, 0, 10)
+    assert [record.is_open for record in BatchFolder(tmp_path).records()] == [False] * 3
+    again = run(journal, run_id="run_2")
+    assert (again.requests, again.answered, len(journal.lines)) == (4, 4, 10)
+
+
+@pytest.mark.parametrize("path", ["/v1/batches/batch_0001", "/v1/files/"])
+def test_what_is_unknown_for_a_moment_is_not_lost(server: BatchServer, run: Run, path: str) -> None:
+    server.faults = [
+        {"kind": "status", "status": 404, "method": "GET", "path": path, "calls": [1, 2]}
+    ]
+    totals = run(DictJournal(), 4)
+    assert (totals.answered, totals.lost) == (4, 0)
+    assert paid_once(server, 4)
+
+
+def test_results_that_the_provider_lost_are_counted_and_the_others_kept(
     server: BatchServer, run: Run
 ) -> None:
-    server.faults = [
-        {"kind": "status", "status": 404, "method": "GET", "path": "/v1/batches/", "calls": [1]}
-    ]
-    with pytest.raises(EndpointError, match=r"'/batches/batch_0001' \(404\)"):
-        run(DictJournal())
+    journal = DictJournal()
+    server.scripts = {1: {"expire_share": 0.5}}
+    # After three uploads these are the results of the first batch.
+    gone = {"kind": "status", "status": 404, "method": "GET", "path": "/v1/files/file-0004"}
+    server.faults = [{**gone, "calls": range(1, 100)}]
+    totals = run(journal)
+    assert (totals.answered, totals.expired, totals.lost) == (6, 2, 2)
+    assert run(journal, run_id="run_2").answered == 4
 
 
 def test_open_batches_of_another_run_are_used_and_those_of_no_use_left_alone(
@@ -298,7 +338,7 @@ def test_open_batches_of_another_run_are_used_and_those_of_no_use_left_alone(
     spec = spec_of(server.base_url)
     journal = DictJournal()
     server.faults = [
-        {"kind": "status", "status": 404, "method": "GET", "path": "/v1/batches/", "calls": [1]}
+        {"kind": "status", "status": 403, "method": "GET", "path": "/v1/batches/", "calls": [1]}
     ]
     with pytest.raises(EndpointError):
         fill(spec, tmp_path, journal, requests(spec, range(8)), max_requests=4)
@@ -321,25 +361,87 @@ def test_only_one_process_sends_at_a_time(run: Run, tmp_path: Path) -> None:
 
 
 def test_cancelling_keeps_what_was_answered(server: BatchServer, run: Run, tmp_path: Path) -> None:
-    server.faults = [
-        {"kind": "status", "status": 404, "method": "GET", "path": "/v1/batches/", "calls": [1]}
-    ]
     journal = DictJournal()
-    with pytest.raises(EndpointError):
-        run(journal)
-    server.faults = []
+    _interrupted(server, run, journal)
 
-    async def cancel(run_id: str) -> list[str]:
-        api = BatchApi(spec_of(server.base_url), environ={})
-        try:
-            return await cancel_batches(api, BatchFolder(tmp_path), run_id)
-        finally:
-            await api.close()
+    def cancel(run_id: str) -> list[str]:
+        return _cancel(server, tmp_path, run_id)
 
-    assert asyncio.run(cancel("run_other")) == []
-    assert len(asyncio.run(cancel("run_1"))) == 3
+    assert cancel("run_other") == []
+    assert len(cancel("run_1")) == 3
     assert server.statuses() == ["cancelling"] * 3
-    assert asyncio.run(cancel("run_1")) == [], "once is enough"
+    assert cancel("run_1") == [], "once is enough"
     totals = run(journal)
     assert server.statuses() == ["cancelled"] * 3
     assert (totals.answered, totals.answered + totals.expired) == (5, 10)
+
+
+def test_cancelling_forgets_a_batch_that_the_provider_does_not_know(
+    server: BatchServer, run: Run, tmp_path: Path
+) -> None:
+    journal = DictJournal()
+    _interrupted(server, run, journal)
+    del server.batches["batch_0002"]
+    assert len(_cancel(server, tmp_path, "run_1")) == 2
+    left = {record.batch_id for record in BatchFolder(tmp_path).records()}
+    assert left == {"batch_0001", "batch_0003"}
+
+
+def _cancel(server: BatchServer, folder: Path, run_id: str) -> list[str]:
+    async def main() -> list[str]:
+        api = BatchApi(spec_of(server.base_url), environ={})
+        try:
+            return await cancel_batches(api, BatchFolder(folder), run_id)
+        finally:
+            await api.close()
+
+    return asyncio.run(main())
+
+
+# What one that only takes in calls: 6 times after batches, 3 result files, 10 replies to journal.
+_CALLS = 19
+
+
+@pytest.mark.parametrize("at", range(1, _CALLS + 1))
+def test_two_that_wait_for_one_batch_lose_none_of_its_replies(
+    server: BatchServer, run: Run, tmp_path: Path, at: int
+) -> None:
+    """The first is held up after any of its calls, until the second is through with all."""
+    journal = DictJournal()
+    _interrupted(server, run, journal)
+    second: list[BatchTotals] = []
+    holder = Holder(at, lambda: second.append(run(journal)))
+    first = run(journal, killer=holder)
+    assert second == [first]
+    assert (first.requests, first.answered, first.ignored) == (10, 10, 0)
+    assert {record.state for record in BatchFolder(tmp_path).records()} == {"done"}
+    assert len({key for key, *_ in journal.lines}) == 10
+    assert paid_once(server)
+    assert not [*tmp_path.glob(".new-*"), *tmp_path.glob("*.keys")]
+
+
+def test_a_refused_batch_stops_each_that_waits_for_it(server: BatchServer, run: Run) -> None:
+    server.scripts = {2: {"refuse": [{"code": "bad", "message": "No.", "line": 1}]}}
+    journal = DictJournal()
+    _interrupted(server, run, journal)
+
+    def second() -> None:
+        with pytest.raises(EndpointError, match="line 1: No"):
+            run(journal)
+
+    with pytest.raises(EndpointError, match="line 1: No"):
+        run(journal, killer=Holder(1, second))
+
+
+def test_one_that_waits_notices_that_its_batch_was_forgotten(
+    server: BatchServer, run: Run, tmp_path: Path
+) -> None:
+    journal = DictJournal()
+    _interrupted(server, run, journal)
+
+    def forget() -> None:
+        del server.batches["batch_0002"]
+        _cancel(server, tmp_path, "run_1")
+
+    totals = run(journal, killer=Holder(1, forget))
+    assert (totals.batches, totals.requests) == (2, 6)

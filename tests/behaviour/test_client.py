@@ -85,6 +85,18 @@ def test_a_reply_comes_with_content_usage_and_latency(server: Endpoint) -> None:
     assert 0 < reply.latency_ms < 10_000
 
 
+@pytest.mark.parametrize("usage", [{}, {"usage": None}, {"usage": {"prompt_tokens": 0}}])
+def test_tokens_that_the_endpoint_does_not_report_are_estimated(
+    server: Endpoint, usage: dict[str, Any]
+) -> None:
+    """Else no bound on tokens or money would ever be reached."""
+    body = {"choices": [{"message": {"content": "I like green tea."}}], **usage}
+    server.script(faults=[{"kind": "body", "body": json.dumps(body)}])
+    (reply,) = _complete(_spec(server), _request("I like green tea."))
+    assert isinstance(reply, Reply)
+    assert (reply.prompt_tokens, reply.completion_tokens) == (8, 4)
+
+
 def test_the_request_holds_exactly_what_was_asked_for(server: Endpoint) -> None:
     params = {
         "temperature": 0.5,

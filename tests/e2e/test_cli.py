@@ -1,7 +1,9 @@
 """The installed command, as a user runs it: what it prints, where, and how it ends."""
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -155,6 +157,62 @@ def test_an_unknown_option_is_a_usage_error(folder: Path) -> None:
     done = _run("backfill", "log.jsonl", "--offline", "--nonsense", "--json", folder=folder)
     assert done.returncode == 2
     assert "--nonsense" in _value(done)["error"]
+
+
+def test_a_run_stops_at_its_bound_and_a_higher_one_pays_only_the_rest(folder: Path) -> None:
+    with endpoint() as server:
+        words = ["backfill", "log.jsonl", "--table", "bounded", "--max-retries", "0"]
+        words += ("--model", "m", "--base-url", server.base_url)
+
+        done = _run(*words, "--max-calls", "3", folder=folder)
+        assert done.returncode == 4, done.stderr
+        assert done.stdout.startswith("stopped  run_")
+        assert server.call_count() <= 3
+        told = " ".join(done.stdout.split())
+        assert "stopped by --max-calls: 3 of 3 used" in told
+        assert "The same command goes on from here" in told
+
+        listed = _value(_run("runs", "--table", "bounded", "--json", folder=folder))["runs"]
+        assert [run["status"] for run in listed] == ["stopped"]
+
+        paid = server.call_count()
+        done = _run(*words, "--max-calls", "100", "--json", folder=folder)
+        assert done.returncode == 0, done.stderr
+        value = _value(done)
+        assert (value["status"], value["windows_failed"]) == ("done", 0)
+        assert server.call_count() == paid + value["attempts"]
+
+        calls = [json.dumps(call["body"], sort_keys=True) for call in server.calls()]
+        assert len(calls) == len(set(calls)), "no request is paid for twice"
+
+
+def test_ctrl_c_finishes_what_is_in_flight_and_keeps_it(tmp_path: Path) -> None:
+    _write_log(tmp_path / "log.jsonl", _LOG)
+    with endpoint(latency_s=3.0) as server:
+        words = ["backfill", "log.jsonl", "--table", "interrupted"]
+        words += ("--model", "m", "--base-url", server.base_url)
+        run = subprocess.Popen(  # noqa: S603  # our own command
+            [_COMMAND, *words],
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        with run:
+            while run.poll() is None and server.call_count() < len(_LOG):
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    run.wait(timeout=0.2)
+            # As a terminal does: to all of its processes.
+            os.killpg(run.pid, signal.SIGINT)
+            _, told = run.communicate(timeout=_TIMEOUT_S)
+        assert run.returncode == 130, told
+        assert "Traceback" not in told
+        assert server.call_count() == len(_LOG), "nothing is sent after it"
+        journal = str(tmp_path / "interrupted" / "journal")
+        found = _value(_run("journal", "show", journal, "--json", folder=tmp_path))
+        assert found["usable"] == len(_LOG), told
+        assert "Finishing what is in flight" in told
 
 
 @pytest.fixture(name="guarded", scope="module")

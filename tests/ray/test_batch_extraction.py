@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from memorypipe import Lookup, MemoryBuildAction, MemoryExtract, MemoryPipeline, MemoryTable, Plan
-from memorypipe.errors import EndpointError, InvalidArgumentError
+from memorypipe.errors import EndpointError, InvalidArgumentError, PlanError
 from memorypipe.llm.batch_settings import BatchSettings
 from memorypipe.llm.types import ExtractTask, Reply, Turn
 from memorypipe.pipeline.batch_extraction import is_usable
@@ -109,6 +109,24 @@ def test_a_refused_batch_stops_the_run_before_anything_is_asked_alone(
     server.scripts = {}
     assert pipeline(server, tmp_path).run(log(7)).added == 7
     assert max(server.paid.values()) == 1
+
+
+def test_what_open_batches_answer_is_not_asked_alone(server: BatchServer, tmp_path: Path) -> None:
+    server.faults = [
+        {"kind": "status", "status": 403, "method": "GET", "path": "/v1/batches/", "calls": [1]}
+    ]
+    with pytest.raises(EndpointError, match="403"):
+        pipeline(server, tmp_path).plan(log(7))
+    server.faults = []
+    alone = pipeline(server, tmp_path, batch=None)
+    with pytest.raises(PlanError, match=r"^7 requests .*--batch-api.*cancel_batches\('run_"):
+        alone.plan(log(7))
+    assert server.chats == 0
+    others = [{**each, "user_id": "x", "messages": each["messages"] * 2} for each in log(1)]
+    assert alone.run(others).windows == 1, "what is in no batch is asked"
+    assert pipeline(server, tmp_path).run(log(7)).added == 7
+    assert max(server.paid.values()) == 1
+    assert alone.run(log(8)[7:]).windows == 1, "nothing is open any more"
 
 
 @pytest.mark.parametrize(

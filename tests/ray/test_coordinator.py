@@ -2,6 +2,7 @@ import asyncio
 import os
 import signal
 import time
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import ray
 
 from memorypipe.errors import BudgetError, StoppedError
 from memorypipe.expressions import coordinator as module
-from memorypipe.expressions.coordinator import RunCoordinator, connect, worker_name
+from memorypipe.expressions.coordinator import RunCoordinator, connect
 from memorypipe.llm.control import Ask, Bounds, GroupLimits
 from memorypipe.llm.limits import Limits
 from memorypipe.llm.spec import ModelSpec
@@ -31,7 +32,7 @@ def _limits(spec: ModelSpec) -> Limits:
         spec.concurrency,
         spec.max_tokens_per_minute,
         coordinator=connect(spec),
-        worker=worker_name(),
+        worker=uuid.uuid4().hex,
         group=spec.limit_group or spec.key(),
         snapshot=lambda: {"seen": True},
     )

@@ -10,10 +10,11 @@ from memorypipe.llm.batch_fill import BatchFiller
 from memorypipe.llm.batch_lines import BatchRequest, batch_request
 from memorypipe.llm.batch_records import BatchFolder, BatchTotals
 from memorypipe.llm.batch_settings import BatchSettings
+from memorypipe.llm.journal_types import JournalStats
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.types import Reply, Request
 
-__all__ = ["DictJournal", "KilledError", "Killer", "fill", "requests", "spec_of"]
+__all__ = ["DictJournal", "Holder", "KilledError", "Killer", "fill", "requests", "spec_of"]
 
 
 class KilledError(BaseException):
@@ -34,14 +35,47 @@ class Killer:
         self.steps = 0
 
     async def step(self, work: Callable[[], Any]) -> Any:
-        self.steps += 1
-        dies = self.steps == self._at
-        if dies and not self._after:
-            raise KilledError
+        self._begin()
         found = work()
         found = await found if asyncio.iscoroutine(found) else found
-        if dies:
+        self._end()
+        return found
+
+    def step_at_once(self, work: Callable[[], None]) -> None:
+        self._begin()
+        work()
+        self._end()
+
+    def _begin(self) -> None:
+        self.steps += 1
+        if self.steps == self._at and not self._after:
             raise KilledError
+
+    def _end(self) -> None:
+        if self.steps == self._at:
+            raise KilledError
+
+
+class Holder(Killer):
+    """Holds a run up after one of its calls, until something else has happened.
+
+    Args:
+        at: Number of the call, from 1; writing records does not count.
+        meanwhile: What happens.
+    """
+
+    def __init__(self, at: int, meanwhile: Callable[[], object]) -> None:
+        super().__init__()
+        self._held_at = at
+        self._meanwhile = meanwhile
+        self.calls = 0
+
+    async def step(self, work: Callable[[], Any]) -> Any:
+        self.calls += 1
+        is_held = self.calls == self._held_at
+        found = await super().step(work)
+        if is_held:
+            await asyncio.to_thread(self._meanwhile)
         return found
 
 
@@ -53,7 +87,14 @@ class DictJournal:
         self._usable: dict[str, Reply] = {}
         self.killer = killer or Killer()
 
-    async def get(self, key: str) -> Reply | None:
+    @property
+    def stats(self) -> JournalStats:
+        return JournalStats(
+            size_bytes=0, segments=0, known=0, unreadable=0, hits=0, misses=0, written=0
+        )
+
+    async def get(self, key: str, *, unusable: bool = False) -> Reply | None:
+        assert not unusable, "a reply that says nothing is asked for again"
         return self._usable.get(key)
 
     async def put(
@@ -65,6 +106,12 @@ class DictJournal:
                 self._usable[key] = reply
 
         await self.killer.step(write)
+
+    async def flush(self) -> None:
+        """Every reply is written at once."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
 
 
 class _DyingApi(BatchApi):
@@ -94,12 +141,8 @@ class _DyingFolder(BatchFolder):
     killer: Killer
 
     def write_whole(self, file_name: str, content: bytes) -> None:
-        # Without a loop of its own: a step that is no coroutine ends at once.
-        step = self.killer.step(lambda: super(_DyingFolder, self).write_whole(file_name, content))
-        try:
-            step.send(None)
-        except StopIteration:
-            return
+        write = super().write_whole
+        self.killer.step_at_once(lambda: write(file_name, content))
 
 
 def spec_of(base_url: str, **changes: Any) -> ModelSpec:

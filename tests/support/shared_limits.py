@@ -21,6 +21,7 @@ class NearCoordinator:
 
     Attributes:
         is_gone: Whether it can be reached no more.
+        error: What asking it raises; None where it answers.
         exchanges: How often it was asked.
     """
 
@@ -28,12 +29,15 @@ class NearCoordinator:
     delay_s: tuple[float, float] = (0.001, 0.008)
     rng: random.Random = field(default_factory=lambda: random.Random(3))  # noqa: S311  # a test's dice
     is_gone: bool = False
+    error: Exception | None = None
     exchanges: int = 0
     control: RunControl | None = None
 
     async def exchange(self, ask: Ask) -> Grant:
         if self.is_gone:
             raise ConnectionError("gone")
+        if self.error is not None:
+            raise self.error
         self.exchanges += 1
         await asyncio.sleep(self.rng.uniform(*self.delay_s) / 2)
         now = asyncio.get_running_loop().time() + _AHEAD_S
@@ -62,6 +66,7 @@ class Caller:
         lanes: int = 64,
         latency_s: float = 0.1,
         tokens: int = 100,
+        may_be_bounded: bool = True,
     ) -> None:
         self.limits = Limits(
             max_qps,
@@ -70,7 +75,8 @@ class Caller:
             coordinator=coordinator,
             worker=name,
             group="g",
-            snapshot=lambda: {"name": name},
+            snapshot=lambda: {"name": name, "started": self.limits.counts.started},
+            may_be_bounded=may_be_bounded,
         )
         self.starts: list[float] = []
         self.errors: list[BaseException] = []

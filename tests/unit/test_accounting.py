@@ -1,6 +1,9 @@
 """What a run cost is what its workers counted; the rows tell what became of each task."""
 
+import sys
+import threading
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -168,6 +171,63 @@ def test_a_bound_that_kept_nothing_back_stopped_nothing() -> None:
     run.add_rows(fact_totals(facts({})))
     run.told(told(calls=1, bound="max_calls", reason="1 of 1 calls is used"))
     assert run.summary()["stopped_by"] is None
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        fact_totals(facts(failed("StoppedError: gone", attempts=0))),
+        call_totals([call(status="llm_error", attempts=0, failures={"StoppedError": 1})]),
+    ],
+    ids=["extract", "decide"],
+)
+def test_a_run_whose_bounds_nobody_could_keep_was_stopped(rows: Counter[str]) -> None:
+    run = accounts(max_calls=100)
+    run.begin("stage")
+    run.add_rows(rows)
+    run.told(told(calls=3))
+    stopped_by = run.summary()["stopped_by"]
+    assert (stopped_by["bound"], stopped_by["limit"]) == ("coordinator", None)
+    assert "could not be reached" in stopped_by["reason"]
+
+
+def test_a_bound_that_the_coordinator_could_not_tell_of_stopped_the_run_all_the_same() -> None:
+    run = accounts(max_calls=3)
+    run.begin("extract")
+    run.add_rows(fact_totals(facts(failed("BudgetError: max_calls", attempts=0))))
+    stopped_by = run.summary()["stopped_by"]
+    assert (stopped_by["bound"], stopped_by["limit"], stopped_by["used"]) == ("max_calls", 3, None)
+
+
+@pytest.fixture
+def _restless() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval_s)
+
+
+@pytest.mark.usefixtures("_restless")
+def test_rows_may_come_in_while_another_thread_sums_up() -> None:
+    run, ended = accounts(), threading.Event()
+    run.begin("extract")
+    run.add_rows(Counter({f"ended:{number}": 1 for number in range(100)}))
+
+    def add() -> None:
+        number = 100
+        while not ended.is_set() and number < 4_000:
+            number += 1
+            run.add_rows(Counter({f"ended:{number}": 1}))
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    try:
+        while thread.is_alive():
+            run.summary()
+    finally:
+        ended.set()
+        thread.join()
 
 
 def test_what_is_kept_over_time_has_a_bounded_length_and_its_peaks() -> None:

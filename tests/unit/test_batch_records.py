@@ -1,6 +1,8 @@
 """The records of batches: whole or not there, and swept of what nobody named."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,7 +37,9 @@ def test_a_record_of_a_newer_version_can_be_read(tmp_path: Path) -> None:
 def test_what_a_killed_process_left_is_swept_and_the_rest_kept(tmp_path: Path) -> None:
     folder = BatchFolder(tmp_path)
     folder.save(RECORD)
-    torn = (".new-requests-7", ".new-ab-0.json", ".new-cd-0.json", ".new-cd-0.keys")
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    torn = (".new-requests-7", f".new-{ended.pid}-f0-ab-0.json", f".new-{ended.pid}-f1-results")
     for name in ("ab-0.jsonl", "ab-0.keys", "cd-0.jsonl", "cd-0.keys", *torn):
         (tmp_path / name).write_text("")
     assert folder.records() == [RECORD], "a half of a record is none"
@@ -43,6 +47,27 @@ def test_what_a_killed_process_left_is_swept_and_the_rest_kept(tmp_path: Path) -
     assert {path.name for path in tmp_path.iterdir()} == {"ab-0.json", "ab-0.jsonl", "ab-0.keys"}
     folder.drop(RECORD)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_living_process_is_writing_is_not_swept(tmp_path: Path) -> None:
+    folder = BatchFolder(tmp_path)
+    names = [folder.scratch("results"), folder.scratch("results"), tmp_path / ".new-1-f0-results"]
+    for path in names:
+        path.write_text("")
+    folder.sweep()
+    assert len(set(names)) == len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_record_that_another_changed_or_dropped_stays_as_it_is(tmp_path: Path) -> None:
+    folder = BatchFolder(tmp_path)
+    folder.save(RECORD)
+    created, done = replace(RECORD, state="created"), replace(RECORD, state="done")
+    assert folder.change(RECORD, created) == created
+    assert folder.change(RECORD, done) == created
+    assert folder.records() == [created]
+    folder.drop(created)
+    assert folder.change(created, done) is None
+    assert folder.records() == []
 
 
 def test_one_sends_at_a_time_and_the_next_after_it(tmp_path: Path) -> None:

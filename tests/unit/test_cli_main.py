@@ -44,6 +44,18 @@ def test_what_cannot_be_meant_is_a_usage_error_on_one_line(
     assert len(told.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("bound", ["--max-calls", "--max-total-tokens", "--max-cost"])
+def test_an_estimate_refuses_the_bounds_of_a_run_and_says_why(
+    bound: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["estimate", "no-such-log", "--offline", "--calibrate", "5", bound, "3"]) == 2
+    told = capsys.readouterr().err
+    assert f"{bound} bounds a run" in told
+    assert "--calibrate" in told
+    main(["estimate", "--help"])
+    assert bound not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -120,3 +120,16 @@ def test_batches_are_for_an_endpoint_and_go_with_no_bound() -> None:
         _prepare(batch_api=True)
     with pytest.raises(InvalidArgumentError, match="--max-calls"):
         _prepare(**endpoint, max_calls=3)
+
+
+@pytest.mark.parametrize("journal", ["http://host/j", "s3://me:secret@bucket/j"])
+def test_a_journal_that_cannot_work_is_a_usage_error_before_anything_starts(journal: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="journal must be") as caught:
+        _prepare(journal=journal)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("run_id", ["a/b", ".hidden", " "])
+def test_a_run_id_that_names_no_folder_is_a_usage_error_before_anything_starts(run_id: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="a name without slashes"):
+        _prepare(run_id=run_id)

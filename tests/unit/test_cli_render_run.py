@@ -121,6 +121,7 @@ def test_what_was_asked_in_batches_is_told_apart_from_calls() -> None:
         "  batches   1,500 requests in 2 · 1,400 answered · 100 failed · "
         "9,000 + 70 tokens at batch prices"
     )
+    assert "100 failed · 4 lost · " in _summary(batch={**batch, **tokens, "lost": 4})[4]
 
 
 def test_how_long_requests_took_and_what_failed_is_told_where_something_was_sent() -> None:

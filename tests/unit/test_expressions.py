@@ -1,6 +1,7 @@
 """The expressions computed at once: cells in, cells out, with their status. No Ray, no network."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,16 @@ def decide(**settings: Any) -> MemoryBuildAction:
 
 def facts(cell: str | None) -> list[str]:
     return [fact["text"] for fact in json.loads(cell or "")["memories"]]
+
+
+def test_a_relative_journal_is_the_folder_that_it_was_where_the_expression_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    paid = extract(base_url="http://host/v1")
+    for made in (extract(journal="j"), paid.journalled("j")):
+        assert made.spec.journal == str(tmp_path / "j")
+    assert paid.journalled("s3://bucket/j").spec.journal == "s3://bucket/j"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from memorypipe.errors import InvalidArgumentError, JournalError
-from memorypipe.llm.journal import compact_journal, drop_scopes, open_journal, take_inventory
+from memorypipe.llm.journal import (
+    absolute_journal,
+    check_journal,
+    compact_journal,
+    drop_scopes,
+    open_journal,
+    take_inventory,
+)
 from memorypipe.llm.journal_local import LocalJournal
 from memorypipe.llm.journal_types import Inventory, JournalSettings
 from memorypipe.llm.types import Reply
@@ -26,6 +33,34 @@ def test_addresses_that_cannot_work_are_refused_and_no_secret_is_told(address: s
     with pytest.raises(InvalidArgumentError, match="journal must be") as caught:
         open_journal(address)
     assert "secret" not in str(caught.value)
+
+
+def test_an_address_is_checked_without_opening_it(tmp_path: Path) -> None:
+    for uri in (str(tmp_path / "none"), (tmp_path / "none").as_uri(), "s3://no-such-bucket/j"):
+        check_journal(uri)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(InvalidArgumentError, match="journal must be") as caught:
+        check_journal("s3://key:secret@bucket/j")
+    assert "secret" not in str(caught.value)
+
+
+def test_without_its_extra_an_object_store_is_refused_only_where_it_would_be_opened() -> None:
+    def find_nothing(_module: str) -> None:
+        return None
+
+    with pytest.raises(JournalError, match=r"memorypipe\[object-store\]"):
+        check_journal("s3://bucket/j", find_module=find_nothing)
+    check_journal("s3://bucket/j", is_opened_here=False, find_module=find_nothing)
+    check_journal("folder", find_module=find_nothing)
+
+
+def test_a_relative_folder_means_the_same_from_every_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert absolute_journal("a/journal") == str(tmp_path / "a" / "journal")
+    for uri in ("/var/journal", "file:///var/journal", "s3://bucket/j"):
+        assert absolute_journal(uri) == uri
 
 
 def test_a_file_address_is_a_folder(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ class Shelf:
         self.after_listing: dict[str, list[bytes]] = {}
         self.gone_after_listing: set[str] = set()
         self.scanned: list[str] = []
+        self.opened: list[str] = []
 
     def write(self, name: str, keys: list[str]) -> None:
         self.segments[name] = [encode_line(k, REPLY, usable=True, scope_key=None) for k in keys]
@@ -36,6 +37,7 @@ class Shelf:
         return sizes
 
     def indexes(self, names: Sequence[str]) -> dict[str, Index | None]:
+        self.opened += names
         return {name: self.made.get(name) for name in names}
 
     def scans(self, tails: Mapping[str, int]) -> Iterator[tuple[str, Scan | None]]:
@@ -70,6 +72,19 @@ def test_an_index_that_comes_before_its_segment_is_used_when_the_segment_is_ther
     catalog.look(shelf)
     assert finds(catalog, KEYS[0])
     assert shelf.scanned == []
+
+
+def test_an_index_of_segments_that_are_gone_is_opened_once() -> None:
+    shelf, catalog = Shelf(), Catalog(memory_bytes=1 << 20)
+    for number in range(2):
+        shelf.write(f"w{number}.jsonl", KEYS[number : number + 1])
+    whole = [shelf.index_of(f"w{number}.jsonl").covered[0] for number in range(2)]
+    run = make_run({key: number << 40 for number, key in enumerate(KEYS[:2])})
+    shelf.made["merged.idx"] = Index(covered=whole, run=run, crc=0)
+    del shelf.segments["w0.jsonl"]
+    for _ in range(3):
+        catalog.look(shelf)
+    assert shelf.opened == ["merged.idx"]
 
 
 def test_an_index_that_covers_more_than_there_is_counts_for_nothing() -> None:

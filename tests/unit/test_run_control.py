@@ -79,3 +79,28 @@ def test_the_timeline_stays_short_and_keeps_its_peaks() -> None:
     assert len(points) <= 1_000
     assert max(value for _, value in points) == 99
     assert points[-1][0] >= 4_900
+
+
+def test_a_stopped_run_sends_nothing_more_and_is_quiet_when_all_who_know_have_finished() -> None:
+    control = RunControl(Bounds(), 0.0)
+    busy = Ask(worker="a", group="g", limits=FREE, demand=4, in_flight=2)
+    idle = Ask(worker="a", group="g", limits=FREE)
+    assert control.exchange(busy, 0.0).bound is None
+    assert not control.is_quiet(0.0)
+    control.stop("interrupted")
+    grant = control.exchange(idle, 0.1)
+    assert (grant.bound, grant.reason) == ("interrupt", "interrupted")
+    assert not control.is_quiet(0.1), "it may have started something before it was told"
+    control.exchange(busy, 0.2)
+    assert not control.is_quiet(0.2)
+    control.exchange(idle, 0.3)
+    assert control.is_quiet(0.3)
+    assert control.totals()["bound"] is None, "an interrupt is no bound of the run"
+
+
+def test_a_worker_that_fell_silent_keeps_a_stopped_run_from_nothing() -> None:
+    control = RunControl(Bounds(), 0.0)
+    control.exchange(Ask(worker="a", group="g", limits=FREE, in_flight=2), 0.0)
+    control.stop("interrupted")
+    assert not control.is_quiet(0.1)
+    assert control.is_quiet(1_000.0)

@@ -214,7 +214,7 @@ def test_a_worker_that_fell_idle_has_told_everything_and_gone_quiet() -> None:
     totals, told, later = run(main())
     assert isinstance(totals, dict)
     assert (totals["calls"], totals["tokens"]) == (20, 2_000)
-    assert totals["workers"] == {"w": {"name": "w"}}
+    assert totals["workers"] == {"w": {"name": "w", "started": 20}}
     assert later <= told + 1
 
 
@@ -264,4 +264,90 @@ def test_a_coordinator_that_was_never_there_stops_the_worker() -> None:
             await caller.done()
         return caller.errors
 
-    assert {type(error) for error in run(main())} == {StoppedError}
+    errors = run(main())
+    assert {type(error) for error in errors} == {StoppedError}
+    assert "whether the run has bounds is not known" in str(errors[0])
+
+
+def test_a_busy_worker_tells_its_counters_every_two_seconds() -> None:
+    """What a worker counted is lost with it: of one that is killed all but the last is known."""
+
+    async def main() -> tuple[int, int]:
+        coordinator = NearCoordinator()
+        caller = Caller("w", coordinator, max_qps=50)
+        caller.start()
+        await asyncio.sleep(20)
+        caller.kill()
+        workers = coordinator.totals()["workers"]
+        assert isinstance(workers, dict)
+        return workers["w"]["started"], len(caller.starts)
+
+    told, started = run(main())
+    assert started - 3 * 50 <= told <= started
+
+
+@pytest.mark.parametrize("bounds", [Bounds(max_calls=500), Bounds(max_calls=100_000)])
+def test_it_can_be_waited_for_that_nothing_will_start_any_more(bounds: Bounds) -> None:
+    async def main() -> bool:
+        coordinator = NearCoordinator(bounds=bounds)
+        caller = Caller("w", coordinator)
+        caller.start()
+        await asyncio.sleep(0.1)
+        was_set = caller.limits.ended.is_set()
+        coordinator.is_gone = bounds.max_calls != 500
+        async with asyncio.timeout(10):
+            await caller.limits.ended.wait()
+            await caller.done()
+        return was_set
+
+    assert not run(main())
+
+
+def test_after_an_unexpected_error_the_coordinator_is_looked_for_again() -> None:
+    async def main() -> tuple[int, int]:
+        coordinator = NearCoordinator()
+        caller = Caller("w", coordinator)
+        caller.start()
+        await asyncio.sleep(2)
+        coordinator.error = RuntimeError("no such message")
+        await asyncio.sleep(20)
+        told, started = coordinator.exchanges, len(caller.starts)
+        coordinator.error = None
+        await asyncio.sleep(20)
+        assert len(caller.starts) > started
+        return told, coordinator.exchanges
+
+    told, later = run(main())
+    assert later > told + 20
+
+
+def test_an_error_at_the_last_exchange_takes_no_outcome_with_it() -> None:
+    async def main() -> list[BaseException]:
+        coordinator = NearCoordinator()
+        caller = Caller("w", coordinator)
+        caller.start(100)
+        await asyncio.sleep(0.2)
+        coordinator.error = RuntimeError("no such message")
+        await caller.limits.flush()
+        await caller.done()
+        return caller.errors
+
+    assert run(main()) == []
+
+
+@pytest.mark.parametrize("error", [ConnectionError("gone"), RuntimeError("no such message")])
+def test_where_there_are_no_bounds_a_coordinator_that_was_never_there_is_done_without(
+    error: Exception,
+) -> None:
+    async def main() -> list[float]:
+        coordinator = NearCoordinator(error=error)
+        caller = Caller("w", coordinator, max_qps=50, may_be_bounded=False)
+        caller.start(500)
+        async with asyncio.timeout(30):
+            await caller.done()
+        assert caller.errors == []
+        return caller.starts
+
+    starts = run(main())
+    assert len(starts) == 500
+    assert _fullest_window(starts) <= 51
