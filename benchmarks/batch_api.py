@@ -35,7 +35,7 @@ import pyarrow.parquet as pq
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from memorypipe import MemoryExtract  # the checkout comes first
-from memorypipe.llm.batch_settings import BatchSettings  # as above
+from memorypipe.llm.batch.settings import BatchSettings  # as above
 from memorypipe.llm.worker import close_workers  # as above
 from memorypipe.pipeline.batch_extraction import fill_journal  # as above
 from memorypipe.schema import WINDOWS  # as above

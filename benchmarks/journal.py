@@ -30,10 +30,10 @@ import numpy as np
 import orjson
 
 from memorypipe import MemoryExtract
-from memorypipe.llm.journal_index import Covered, Run, write_index
-from memorypipe.llm.journal_keys import journal_key
-from memorypipe.llm.journal_lines import encode_line
-from memorypipe.llm.journal_local import LocalJournal
+from memorypipe.llm.journal.index import Covered, Run, write_index
+from memorypipe.llm.journal.keys import journal_key
+from memorypipe.llm.journal.lines import encode_line
+from memorypipe.llm.journal.local import LocalJournal
 from memorypipe.llm.types import ExtractTask, Reply, Turn
 
 LINE_BYTES = 600
@@ -42,7 +42,7 @@ REPLIES_PER_SEGMENT = 64 * 1024 * 1024 // LINE_BYTES
 OPENER = """
 import json, resource, sys, time
 from pathlib import Path
-from memorypipe.llm.journal_local import LocalJournal
+from memorypipe.llm.journal.local import LocalJournal
 before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 cpu, wall = time.process_time(), time.perf_counter()
 journal = LocalJournal(Path(sys.argv[1]))

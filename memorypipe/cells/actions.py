@@ -7,7 +7,7 @@ from typing import Any, Literal
 import orjson
 
 from memorypipe.cells.json_text import decode, encode, invalid
-from memorypipe.llm.reply import ReadActions
+from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.types import Fact
 from memorypipe.text import normalise
 

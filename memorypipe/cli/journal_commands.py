@@ -10,8 +10,8 @@ from rich.text import Text
 from memorypipe.cli.exit_codes import ExitCode
 from memorypipe.cli.journal_options import JournalCompactOptions, JournalShowOptions
 from memorypipe.cli.output import Output, plain, shown_time
-from memorypipe.llm.journal import compact_journal, take_inventory
-from memorypipe.llm.journal_types import Compaction, Inventory
+from memorypipe.llm.journal.open import compact_journal, take_inventory
+from memorypipe.llm.journal.types import Compaction, Inventory
 
 __all__ = ["compact", "compaction_lines", "inventory_lines", "inventory_value", "show"]
 

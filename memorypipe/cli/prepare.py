@@ -13,9 +13,9 @@ from memorypipe.cli.options import RunOptions
 from memorypipe.cli.stage_specs import stage_specs
 from memorypipe.cli.values import parse_names, parse_scope_columns
 from memorypipe.errors import InvalidArgumentError, PlanError
-from memorypipe.llm.batch_settings import BatchSettings, check_batches
-from memorypipe.llm.control import Bounds
-from memorypipe.llm.journal import check_journal
+from memorypipe.llm.batch.settings import BatchSettings, check_batches
+from memorypipe.llm.journal.open import check_journal
+from memorypipe.llm.limits.control import Bounds
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.pipeline.run_folder import RunFolder
 from memorypipe.rank import Lookup

@@ -17,7 +17,7 @@ from memorypipe.cli.render_table import run_lines
 from memorypipe.cli.run_report import report_run
 from memorypipe.cli.table_commands import open_table
 from memorypipe.errors import PlanError
-from memorypipe.llm.batch_records import BatchRecord
+from memorypipe.llm.batch.records import BatchRecord
 from memorypipe.pipeline.batch_folder import open_batches
 from memorypipe.pipeline.plan import Plan
 from memorypipe.pipeline.run_folder import RunFolder

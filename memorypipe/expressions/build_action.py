@@ -19,7 +19,7 @@ from memorypipe.cells.memories import parse_existing
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.expressions.llm_base import LLMExpression
 from memorypipe.expressions.results import CellResult
-from memorypipe.llm.reply import ReadActions, read_actions
+from memorypipe.llm.replies.reply import ReadActions, read_actions
 from memorypipe.llm.stage import Outcome, Reading, ReadingStatus
 from memorypipe.llm.types import ChatMessage, DecideTask, Existing, Fact, Reply, Request
 from memorypipe.prompts.decide import (

@@ -15,8 +15,8 @@ import ray
 from ray.actor import ActorHandle
 from ray.exceptions import RayError
 
-from memorypipe.llm.control import Ask, Bounds, Coordinator, Grant
-from memorypipe.llm.run_control import RunControl
+from memorypipe.llm.limits.control import Ask, Bounds, Coordinator, Grant
+from memorypipe.llm.limits.run_control import RunControl
 from memorypipe.llm.spec import ModelSpec
 
 __all__ = ["JOB_IDLE_S", "RunCoordinator", "connect"]

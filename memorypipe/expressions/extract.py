@@ -11,7 +11,7 @@ from memorypipe.cells.json_text import invalid
 from memorypipe.cells.messages import BACKGROUND_ROLES, parse_messages
 from memorypipe.expressions.llm_base import LLMExpression
 from memorypipe.expressions.results import CellResult
-from memorypipe.llm.reply import read_facts
+from memorypipe.llm.replies.reply import read_facts
 from memorypipe.llm.stage import Outcome, Reading
 from memorypipe.llm.types import ChatMessage, ExtractTask, Reply, Request
 from memorypipe.prompts.extract import (

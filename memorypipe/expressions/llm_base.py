@@ -15,7 +15,7 @@ from memorypipe.expressions.coordinator import connect
 from memorypipe.expressions.options import WorkerOptions
 from memorypipe.expressions.ray_metrics import publish
 from memorypipe.expressions.results import CellResult
-from memorypipe.llm.journal import absolute_journal
+from memorypipe.llm.journal.open import absolute_journal
 from memorypipe.llm.keys import NO_KEY
 from memorypipe.llm.owner import Owner
 from memorypipe.llm.spec import OFFLINE_URL, ModelSpec, Prices, RateScope

@@ -20,9 +20,9 @@ from memorypipe.errors import (
     RejectedRequestError,
     StoppedError,
 )
-from memorypipe.llm.journal_keys import journal_key
-from memorypipe.llm.journal_types import Journal
-from memorypipe.llm.limits import Limits
+from memorypipe.llm.journal.keys import journal_key
+from memorypipe.llm.journal.types import Journal
+from memorypipe.llm.limits.limits import Limits
 from memorypipe.llm.metrics import WorkerMetrics
 from memorypipe.llm.retry import EndpointHealth, is_retryable, next_wait_s
 from memorypipe.llm.spec import ModelSpec

@@ -18,11 +18,11 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from memorypipe.errors import EndpointError, ModelError, RetryableModelError
-from memorypipe.llm.completion import read_completion, with_usage
 from memorypipe.llm.connecting import split_login
 from memorypipe.llm.http_errors import connection_error, status_error
 from memorypipe.llm.keys import resolve_key
-from memorypipe.llm.rate_headers import RateReader
+from memorypipe.llm.limits.rate_headers import RateReader
+from memorypipe.llm.replies.completion import read_completion, with_usage
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.transport import Answer, Timeouts, Transport, read_timeout
 from memorypipe.llm.types import Reply, Request

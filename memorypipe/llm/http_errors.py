@@ -19,7 +19,7 @@ from memorypipe.errors import (
     RejectedRequestError,
     RetryableModelError,
 )
-from memorypipe.llm.rate_headers import pause_wanted_s, read_rate_state
+from memorypipe.llm.limits.rate_headers import pause_wanted_s, read_rate_state
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.types import ChatMessage
 

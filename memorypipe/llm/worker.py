@@ -21,9 +21,9 @@ from typing import Any, TypeVar
 from memorypipe.errors import ModelError
 from memorypipe.llm.admission import Admission
 from memorypipe.llm.caller import Caller
-from memorypipe.llm.control import Connect, Coordinator
-from memorypipe.llm.journal import open_journal
-from memorypipe.llm.limits import Limits
+from memorypipe.llm.journal.open import open_journal
+from memorypipe.llm.limits.control import Connect, Coordinator
+from memorypipe.llm.limits.limits import Limits
 from memorypipe.llm.metrics import WorkerMetrics
 from memorypipe.llm.models import make_model
 from memorypipe.llm.owner import Owner

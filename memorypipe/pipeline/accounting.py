@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memorypipe.llm.control import Bounds
+from memorypipe.llm.limits.control import Bounds
 from memorypipe.llm.metrics import difference, latencies, merge
 
 __all__ = ["Accounts", "call_totals", "fact_totals", "stage_numbers"]

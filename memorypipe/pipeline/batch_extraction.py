@@ -17,13 +17,13 @@ import pyarrow.parquet as pq
 
 from memorypipe.errors import PlanError
 from memorypipe.expressions.extract import MemoryExtract
-from memorypipe.llm.batch_api import BatchApi
-from memorypipe.llm.batch_cancel import cancel_batches
-from memorypipe.llm.batch_fill import BatchFiller
-from memorypipe.llm.batch_lines import BatchRequest, batch_request
-from memorypipe.llm.batch_records import BatchTotals
-from memorypipe.llm.batch_settings import BatchSettings
-from memorypipe.llm.journal import open_journal
+from memorypipe.llm.batch.api import BatchApi
+from memorypipe.llm.batch.cancel import cancel_batches
+from memorypipe.llm.batch.fill import BatchFiller
+from memorypipe.llm.batch.lines import BatchRequest, batch_request
+from memorypipe.llm.batch.records import BatchTotals
+from memorypipe.llm.batch.settings import BatchSettings
+from memorypipe.llm.journal.open import open_journal
 from memorypipe.llm.stage import USABLE_STATUSES
 from memorypipe.llm.types import ExtractTask, Reply
 from memorypipe.pipeline.batch_folder import batch_folder, open_batches

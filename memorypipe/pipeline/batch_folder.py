@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from memorypipe.llm.batch_records import BatchFolder, BatchRecord
+from memorypipe.llm.batch.records import BatchFolder, BatchRecord
 
 __all__ = ["batch_folder", "open_batches"]
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.llm.control import Bounds
+from memorypipe.llm.limits.control import Bounds
 from memorypipe.llm.spec import OFFLINE_URL, ModelSpec
 
 __all__ = ["BOUND_OPTIONS", "make_bounds"]

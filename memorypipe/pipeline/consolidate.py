@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from memorypipe.cells.actions import fallback_actions
 from memorypipe.expressions.build_action import DecideWork, resolved_actions
-from memorypipe.llm.reply import ReadActions
+from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.types import Fact
 from memorypipe.pipeline.scope_state import Decided, PipelineFact, ScopeState

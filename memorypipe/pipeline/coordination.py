@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from memorypipe.expressions.coordinator import RunCoordinator
 from memorypipe.expressions.llm_base import LLMExpression
-from memorypipe.llm.control import Bounds
+from memorypipe.llm.limits.control import Bounds
 from memorypipe.llm.spec import OFFLINE_URL
 from memorypipe.pipeline.interrupts import DRAIN_S
 

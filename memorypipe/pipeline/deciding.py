@@ -16,7 +16,7 @@ from memorypipe.expressions.coordinator import connect
 from memorypipe.expressions.ray_metrics import publish
 from memorypipe.expressions.worker_errors import plainly
 from memorypipe.llm.owner import Owner
-from memorypipe.llm.reply import ReadActions
+from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.worker import Worker, all_or_none, get_worker
 from memorypipe.pipeline.consolidate import ScopeResult, WindowFacts, consolidate_scope

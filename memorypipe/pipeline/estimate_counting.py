@@ -14,8 +14,8 @@ from memorypipe.expressions.extract import MemoryExtract
 from memorypipe.expressions.llm_base import LLMExpression
 from memorypipe.expressions.results import CellResult, status_column
 from memorypipe.expressions.worker_errors import plainly
-from memorypipe.llm.journal import open_journal
-from memorypipe.llm.journal_keys import journal_key
+from memorypipe.llm.journal.keys import journal_key
+from memorypipe.llm.journal.open import open_journal
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.tokens import RequestCounter, TokenCounter, estimate_tokens
 from memorypipe.llm.types import Reply, Request

@@ -15,7 +15,7 @@ import orjson
 
 from memorypipe.expressions.build_action import DecideWork, MemoryBuildAction
 from memorypipe.ids import digest
-from memorypipe.llm.reply import ReadActions
+from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.tokens import RequestCounter
 from memorypipe.llm.types import Reply

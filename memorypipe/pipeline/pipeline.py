@@ -10,7 +10,7 @@ from typing import Any, Self
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.expressions.build_action import MemoryBuildAction
 from memorypipe.expressions.extract import MemoryExtract
-from memorypipe.llm.batch_settings import BatchSettings, check_batches
+from memorypipe.llm.batch.settings import BatchSettings, check_batches
 from memorypipe.llm.offline import OFFLINE_MODEL
 from memorypipe.llm.spec import OFFLINE_URL
 from memorypipe.llm.tokens import TokenCounter

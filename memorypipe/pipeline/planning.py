@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from memorypipe.errors import MemoryPipeError, PlanError
 from memorypipe.expressions.build_action import MemoryBuildAction
 from memorypipe.expressions.extract import MemoryExtract
-from memorypipe.llm.batch_settings import BatchSettings
-from memorypipe.llm.control import Bounds
+from memorypipe.llm.batch.settings import BatchSettings
+from memorypipe.llm.limits.control import Bounds
 from memorypipe.llm.owner import Owner
 from memorypipe.logs.read import ConversationLog
 from memorypipe.pipeline.accounting import Accounts, call_totals, fact_totals

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from memorypipe.errors import EndpointError, PlanError, RetryableModelError
-from memorypipe.llm.batch_api import BatchApi
-from memorypipe.llm.batch_cancel import cancel_batches
-from memorypipe.llm.batch_records import BatchFolder, BatchTotals
+from memorypipe.llm.batch.api import BatchApi
+from memorypipe.llm.batch.cancel import cancel_batches
+from memorypipe.llm.batch.records import BatchFolder, BatchTotals
 from memorypipe.llm.client import OpenAIModel
 from memorypipe.llm.types import Request
 from tests.support.batch_runs import DictJournal, Holder, fill, requests, spec_of

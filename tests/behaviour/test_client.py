@@ -20,7 +20,7 @@ from memorypipe.errors import (
     RetryableModelError,
 )
 from memorypipe.llm.client import OpenAIModel
-from memorypipe.llm.limits import Limits
+from memorypipe.llm.limits.limits import Limits
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.types import Existing, Fact, Reply, Request, Turn
 from memorypipe.prompts.decide import decide_messages

@@ -7,8 +7,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from memorypipe.errors import JournalError
-from memorypipe.llm.journal import compact_journal, drop_scopes, open_journal, take_inventory
-from memorypipe.llm.journal_types import JournalSettings
+from memorypipe.llm.journal.open import compact_journal, drop_scopes, open_journal, take_inventory
+from memorypipe.llm.journal.types import JournalSettings
 from tests.support.journals import KEYS, REPLY
 
 moto_server = pytest.importorskip("moto.server")

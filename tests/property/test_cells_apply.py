@@ -10,7 +10,7 @@ from memorypipe.cells.actions import Action, encode_actions, resolve_actions
 from memorypipe.cells.apply import apply_actions, apply_cell, rejected_cell
 from memorypipe.cells.memories import encode_existing
 from memorypipe.ids import memory_id
-from memorypipe.llm.reply import read_actions
+from memorypipe.llm.replies.reply import read_actions
 from memorypipe.llm.types import Fact
 from memorypipe.text import normalise
 

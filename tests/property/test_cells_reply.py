@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memorypipe.cells.actions import resolve_actions
-from memorypipe.llm.reply import read_actions, read_facts, read_json
+from memorypipe.llm.replies.reply import read_actions, read_facts, read_json
 from memorypipe.llm.types import Fact
 from memorypipe.text import clean
 

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memorypipe.llm.journal_compact import compact_folder
-from memorypipe.llm.journal_local import LocalJournal
-from memorypipe.llm.journal_types import JournalSettings
+from memorypipe.llm.journal.compact import compact_folder
+from memorypipe.llm.journal.local import LocalJournal
+from memorypipe.llm.journal.types import JournalSettings
 from memorypipe.llm.types import Reply
 from tests.support.journals import Clock, get, local, put
 

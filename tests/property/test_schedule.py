@@ -5,8 +5,13 @@ import bisect
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memorypipe.llm.schedule import HORIZON_S, StartSchedule, allowed_lateness_s, planned_rate
-from memorypipe.llm.shares import fair_shares
+from memorypipe.llm.limits.schedule import (
+    HORIZON_S,
+    StartSchedule,
+    allowed_lateness_s,
+    planned_rate,
+)
+from memorypipe.llm.limits.shares import fair_shares
 
 
 @given(

@@ -13,7 +13,7 @@ import pytest
 
 from memorypipe import Lookup, MemoryBuildAction, MemoryExtract, MemoryPipeline, MemoryTable, Plan
 from memorypipe.errors import EndpointError, InvalidArgumentError, PlanError
-from memorypipe.llm.batch_settings import BatchSettings
+from memorypipe.llm.batch.settings import BatchSettings
 from memorypipe.llm.types import ExtractTask, Reply, Turn
 from memorypipe.pipeline.batch_extraction import is_usable
 from memorypipe.pipeline.batch_folder import open_batches

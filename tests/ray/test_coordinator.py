@@ -12,8 +12,8 @@ import ray
 from memorypipe.errors import BudgetError, StoppedError
 from memorypipe.expressions import coordinator as module
 from memorypipe.expressions.coordinator import RunCoordinator, connect
-from memorypipe.llm.control import Ask, Bounds, GroupLimits
-from memorypipe.llm.limits import Limits
+from memorypipe.llm.limits.control import Ask, Bounds, GroupLimits
+from memorypipe.llm.limits.limits import Limits
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.types import Reply
 

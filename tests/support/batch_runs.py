@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from memorypipe.llm.batch_api import BatchApi
-from memorypipe.llm.batch_fill import BatchFiller
-from memorypipe.llm.batch_lines import BatchRequest, batch_request
-from memorypipe.llm.batch_records import BatchFolder, BatchTotals
-from memorypipe.llm.batch_settings import BatchSettings
-from memorypipe.llm.journal_types import JournalStats
+from memorypipe.llm.batch.api import BatchApi
+from memorypipe.llm.batch.fill import BatchFiller
+from memorypipe.llm.batch.lines import BatchRequest, batch_request
+from memorypipe.llm.batch.records import BatchFolder, BatchTotals
+from memorypipe.llm.batch.settings import BatchSettings
+from memorypipe.llm.journal.types import JournalStats
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.types import Reply, Request
 

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from memorypipe.llm.journal import compact_journal
-from memorypipe.llm.journal_local import LocalJournal
-from memorypipe.llm.journal_types import JournalSettings
+from memorypipe.llm.journal.local import LocalJournal
+from memorypipe.llm.journal.open import compact_journal
+from memorypipe.llm.journal.types import JournalSettings
 from memorypipe.llm.types import Reply
 
 

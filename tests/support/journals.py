@@ -4,8 +4,8 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
-from memorypipe.llm.journal_local import LocalJournal
-from memorypipe.llm.journal_types import Journal, JournalSettings
+from memorypipe.llm.journal.local import LocalJournal
+from memorypipe.llm.journal.types import Journal, JournalSettings
 from memorypipe.llm.types import Reply
 
 __all__ = ["KEYS", "REPLY", "Clock", "fill", "finish", "get", "local", "put"]

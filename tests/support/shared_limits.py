@@ -4,9 +4,9 @@ import asyncio
 import random
 from dataclasses import dataclass, field
 
-from memorypipe.llm.control import Ask, Bounds, Grant
-from memorypipe.llm.limits import Limits
-from memorypipe.llm.run_control import RunControl
+from memorypipe.llm.limits.control import Ask, Bounds, Grant
+from memorypipe.llm.limits.limits import Limits
+from memorypipe.llm.limits.run_control import RunControl
 from memorypipe.llm.types import Reply
 
 __all__ = ["Caller", "NearCoordinator"]

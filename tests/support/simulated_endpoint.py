@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from memorypipe.errors import RetryableModelError
-from memorypipe.llm.limits import Limits
+from memorypipe.llm.limits.limits import Limits
 from memorypipe.llm.retry import next_wait_s
 from memorypipe.llm.types import Reply
 

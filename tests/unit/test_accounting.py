@@ -10,7 +10,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from memorypipe.llm.control import Bounds
+from memorypipe.llm.limits.control import Bounds
 from memorypipe.llm.metrics import WorkerMetrics
 from memorypipe.llm.types import Reply
 from memorypipe.pipeline.accounting import Accounts, call_totals, fact_totals

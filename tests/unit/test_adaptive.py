@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from memorypipe.llm.adaptive import Adaptive
-from memorypipe.llm.limits import Limits
+from memorypipe.llm.limits.adaptive import Adaptive
+from memorypipe.llm.limits.limits import Limits
 from tests.support.shared_limits import NearCoordinator
 from tests.support.simulated_endpoint import SimulatedEndpoint, call_all, keep_calling
 from tests.support.virtual_time import run

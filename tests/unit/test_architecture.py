@@ -26,9 +26,9 @@ OWNERS = {
     "ray": ("expressions/", "pipeline/", "logs/read.py", "cli/"),
     "lance": ("table/lance",),
     "lancedb": ("table/lance",),
-    "obstore": ("llm/journal_store.py",),
+    "obstore": ("llm/journal/store.py",),
     "aiohttp": ("llm/client.py", "llm/transport.py"),
-    "openai": ("llm/openai_client.py", "llm/batch_api.py"),
+    "openai": ("llm/batch/client.py", "llm/batch/api.py"),
 }
 
 

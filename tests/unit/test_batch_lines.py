@@ -7,15 +7,15 @@ from typing import Any
 import orjson
 import pytest
 
-from memorypipe.llm.batch_lines import (
+from memorypipe.llm.batch.lines import (
     BatchRequest,
     BatchResult,
     RequestFile,
     batch_request,
     read_result,
 )
-from memorypipe.llm.batch_records import BatchFolder
-from memorypipe.llm.journal_keys import journal_key
+from memorypipe.llm.batch.records import BatchFolder
+from memorypipe.llm.journal.keys import journal_key
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.types import Reply, Request
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memorypipe.errors import PlanError
-from memorypipe.llm.batch_records import BatchFolder, BatchRecord, BatchTotals
+from memorypipe.llm.batch.records import BatchFolder, BatchRecord, BatchTotals
 
 RECORD = BatchRecord(
     name="ab-0", run_id="run_1", endpoint="http://host/v1", model="m", requests=3, size_bytes=99

@@ -3,8 +3,8 @@
 import pytest
 
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.llm.batch_settings import BatchSettings, check_batches
-from memorypipe.llm.control import Bounds
+from memorypipe.llm.batch.settings import BatchSettings, check_batches
+from memorypipe.llm.limits.control import Bounds
 from memorypipe.llm.spec import OFFLINE_URL, ModelSpec
 
 SPEC = ModelSpec(base_url="http://host/v1", model="m")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.llm.control import Bounds
+from memorypipe.llm.limits.control import Bounds
 from memorypipe.llm.spec import OFFLINE_URL, ModelSpec, Prices
 from memorypipe.pipeline.bounds import BOUND_OPTIONS, make_bounds
 

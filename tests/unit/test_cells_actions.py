@@ -16,7 +16,7 @@ from memorypipe.cells.actions import (
     resolve_actions,
 )
 from memorypipe.errors import InvalidCellError
-from memorypipe.llm.reply import read_actions
+from memorypipe.llm.replies.reply import read_actions
 from memorypipe.llm.types import Fact
 
 EXISTING = [{"id": "m_a", "text": "Likes tea"}, {"id": "m_b", "text": "Lives in Rome"}]

@@ -8,7 +8,7 @@ import pytest
 from memorypipe.cli.options import RunOptions
 from memorypipe.cli.prepare import Prepared, prepare
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.llm.batch_settings import BatchSettings
+from memorypipe.llm.batch.settings import BatchSettings
 from memorypipe.llm.keys import KeyFile
 from memorypipe.llm.spec import OFFLINE_URL
 from memorypipe.rank import Lookup

@@ -9,7 +9,7 @@ import pytest
 
 from memorypipe.cli.options import RunsOptions, RunsShowOptions
 from memorypipe.cli.runs_commands import list_runs, merge_runs, show_run
-from memorypipe.llm.batch_records import BatchRecord
+from memorypipe.llm.batch.records import BatchRecord
 from memorypipe.pipeline.batch_folder import batch_folder
 from memorypipe.pipeline.run_folder import RunFolder
 from memorypipe.pipeline.summary import RunSummary

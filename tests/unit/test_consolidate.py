@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memorypipe.expressions.build_action import DecideWork
-from memorypipe.llm.reply import ReadActions
+from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
 from memorypipe.pipeline.consolidate import ScopeResult, WindowFacts, consolidate_scope
 from memorypipe.pipeline.scope_state import PipelineFact

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from memorypipe.errors import InvalidArgumentError, JournalError
-from memorypipe.llm.journal import (
+from memorypipe.llm.journal.local import LocalJournal
+from memorypipe.llm.journal.open import (
     absolute_journal,
     check_journal,
     compact_journal,
@@ -14,8 +15,7 @@ from memorypipe.llm.journal import (
     open_journal,
     take_inventory,
 )
-from memorypipe.llm.journal_local import LocalJournal
-from memorypipe.llm.journal_types import Inventory, JournalSettings
+from memorypipe.llm.journal.types import Inventory, JournalSettings
 from memorypipe.llm.types import Reply
 from tests.support.journals import KEYS, REPLY, fill, local, put
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from memorypipe.llm.journal_catalog import Catalog
-from memorypipe.llm.journal_index import Index, covered_by, make_run
-from memorypipe.llm.journal_lines import Scan, encode_line, scan_lines
+from memorypipe.llm.journal.catalog import Catalog
+from memorypipe.llm.journal.index import Index, covered_by, make_run
+from memorypipe.llm.journal.lines import Scan, encode_line, scan_lines
 from tests.support.journals import KEYS, REPLY
 
 

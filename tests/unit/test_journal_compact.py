@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from memorypipe.errors import JournalError
-from memorypipe.llm.journal_compact import _only_one, _Pass, compact_folder, groups_of
-from memorypipe.llm.journal_files import claim
-from memorypipe.llm.journal_types import Compaction, JournalSettings
+from memorypipe.llm.journal.compact import _only_one, _Pass, compact_folder, groups_of
+from memorypipe.llm.journal.files import claim
+from memorypipe.llm.journal.types import Compaction, JournalSettings
 from memorypipe.llm.types import Reply
 from tests.support.journals import KEYS, REPLY, Clock, fill, get, local, put
 

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from memorypipe.llm.journal_files import _is_held, claim, machine_tag, new_segment
+from memorypipe.llm.journal.files import _is_held, claim, machine_tag, new_segment
 
 
 def test_a_writer_holds_its_segment_until_it_closes_it(tmp_path: Path) -> None:

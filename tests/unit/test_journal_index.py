@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memorypipe.llm.journal_index import (
+from memorypipe.llm.journal.index import (
     Covered,
     Index,
     find_in,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memorypipe.llm.journal_keys import journal_key
+from memorypipe.llm.journal.keys import journal_key
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 USER = {"role": "user", "content": "hi"}

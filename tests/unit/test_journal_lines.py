@@ -2,7 +2,7 @@
 
 import pytest
 
-from memorypipe.llm.journal_lines import (
+from memorypipe.llm.journal.lines import (
     decode_reply,
     encode_line,
     evidence_key,

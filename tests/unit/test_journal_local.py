@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memorypipe.llm.journal_index import map_index
+from memorypipe.llm.journal.index import map_index
 from memorypipe.llm.types import Reply
 from tests.support.journals import KEYS, REPLY, Clock, fill, get, local, put
 

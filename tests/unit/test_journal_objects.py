@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from memorypipe.errors import JournalError
-from memorypipe.llm.journal_lines import encode_line
-from memorypipe.llm.journal_objects import ObjectJournal
-from memorypipe.llm.journal_objects_compact import compact_objects
-from memorypipe.llm.journal_store import ObjectStore
-from memorypipe.llm.journal_types import Compaction, JournalSettings
+from memorypipe.llm.journal.lines import encode_line
+from memorypipe.llm.journal.objects import ObjectJournal
+from memorypipe.llm.journal.objects_compact import compact_objects
+from memorypipe.llm.journal.store import ObjectStore
+from memorypipe.llm.journal.types import Compaction, JournalSettings
 from memorypipe.llm.types import Reply
 from tests.support.journals import KEYS, REPLY, Clock
 
@@ -212,7 +212,7 @@ def test_names_below_the_prefix_or_beside_it_are_not_ours(store: ObjectStore) ->
 def test_without_the_extra_the_error_names_it() -> None:
     code = (
         "import sys; sys.modules['obstore'] = None\n"
-        "from memorypipe.llm.journal import open_journal\n"
+        "from memorypipe.llm.journal.open import open_journal\n"
         "from memorypipe.errors import JournalError\n"
         "try: open_journal('s3://bucket/journal')\n"
         "except JournalError as error: assert 'object-store' in str(error)\n"

@@ -1,7 +1,7 @@
 """Places are found wherever they lie: as they came, sorted in memory, or mapped."""
 
-from memorypipe.llm.journal_index import Covered, Index, make_run
-from memorypipe.llm.journal_places import Places
+from memorypipe.llm.journal.index import Covered, Index, make_run
+from memorypipe.llm.journal.places import Places
 
 KEYS = [f"{number * 0x9E3779B97F4A7C15 % 2**64:016x}" + "0" * 16 for number in range(200_000)]
 A_SEGMENT = Covered(name="x", size_bytes=1, usable=1, unusable=0, unreadable=0)

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from memorypipe.errors import RetryableModelError
-from memorypipe.llm.limits import Limits
+from memorypipe.llm.limits.limits import Limits
 from memorypipe.llm.types import RateState, Reply
 from tests.support.virtual_time import run
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memorypipe.llm.pace import Pace, TokenBudget
+from memorypipe.llm.limits.pace import Pace, TokenBudget
 from tests.support.virtual_time import VirtualTimeLoop, run
 
 

@@ -4,7 +4,7 @@ import json
 import re
 
 from memorypipe.cells.actions import EVENTS, resolve_actions
-from memorypipe.llm.reply import read_actions
+from memorypipe.llm.replies.reply import read_actions
 from memorypipe.llm.types import Existing, Fact
 from memorypipe.prompts.decide import (
     BUILD_ACTION_HINT,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.llm.reply import read_facts
+from memorypipe.llm.replies.reply import read_facts
 from memorypipe.llm.types import Turn
 from memorypipe.prompts.extract import (
     EXTRACT_HINT,

@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memorypipe.llm.rate_headers import RateReader, pause_wanted_s, read_rate_state
+from memorypipe.llm.limits.rate_headers import RateReader, pause_wanted_s, read_rate_state
 from memorypipe.llm.types import RateState
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memorypipe.llm.reply import read_actions, read_json
+from memorypipe.llm.replies.reply import read_actions, read_json
 
 
 def items(reply: str) -> tuple[dict[str, Any], ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memorypipe.llm.reply import read_facts
+from memorypipe.llm.replies.reply import read_facts
 
 TEA = '{"memories":[{"text":"Likes tea"}]}'
 

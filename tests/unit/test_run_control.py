@@ -1,6 +1,6 @@
-from memorypipe.llm.control import Ask, Bounds, GroupLimits
-from memorypipe.llm.run_control import RunControl
-from memorypipe.llm.timeline import Timeline
+from memorypipe.llm.limits.control import Ask, Bounds, GroupLimits
+from memorypipe.llm.limits.run_control import RunControl
+from memorypipe.llm.limits.timeline import Timeline
 
 FREE = GroupLimits(max_qps=None, max_concurrency=10, max_tokens_per_minute=None)
 PACED = GroupLimits(max_qps=10, max_concurrency=10, max_tokens_per_minute=None)

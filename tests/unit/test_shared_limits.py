@@ -6,7 +6,7 @@ import bisect
 import pytest
 
 from memorypipe.errors import BudgetError, StoppedError
-from memorypipe.llm.control import Bounds
+from memorypipe.llm.limits.control import Bounds
 from tests.support.shared_limits import Caller, NearCoordinator
 from tests.support.virtual_time import run
 

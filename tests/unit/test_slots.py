@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from memorypipe.llm.slots import Slots
+from memorypipe.llm.limits.slots import Slots
 from tests.support.virtual_time import run
 
 

@@ -23,7 +23,7 @@ from typing import IO, Any, Literal
 import numpy as np
 import orjson
 
-from memorypipe.llm.journal_lines import Scan
+from memorypipe.llm.journal.lines import Scan
 
 __all__ = [
     "DRAFT_SUFFIX",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.llm.control import Bounds
+from memorypipe.llm.limits.control import Bounds
 from memorypipe.llm.spec import OFFLINE_URL, ModelSpec
 
 __all__ = ["MAX_FILE_BYTES", "MAX_FILE_REQUESTS", "BatchSettings", "check_batches"]

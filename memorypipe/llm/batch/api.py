@@ -16,10 +16,10 @@ import openai
 import orjson
 
 from memorypipe.errors import EndpointError, ModelError, RetryableModelError
-from memorypipe.llm.batch_lines import CHAT_URL
+from memorypipe.llm.batch.client import make_client
+from memorypipe.llm.batch.lines import CHAT_URL
 from memorypipe.llm.http_errors import connection_error, status_error
 from memorypipe.llm.keys import resolve_key
-from memorypipe.llm.openai_client import make_client
 from memorypipe.llm.retry import next_wait_s
 from memorypipe.llm.spec import ModelSpec
 

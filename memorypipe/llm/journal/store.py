@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from memorypipe.errors import JournalError
-from memorypipe.llm.journal_catalog import INDEX_SUFFIX, SEGMENT_SUFFIX
-from memorypipe.llm.journal_index import Index, map_index
-from memorypipe.llm.journal_lines import Scan, scan_lines
+from memorypipe.llm.journal.catalog import INDEX_SUFFIX, SEGMENT_SUFFIX
+from memorypipe.llm.journal.index import Index, map_index
+from memorypipe.llm.journal.lines import Scan, scan_lines
 
 try:
     import obstore

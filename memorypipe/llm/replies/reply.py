@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from memorypipe.llm.lenient_json import UNREADABLE, CutArray, CutObject
-from memorypipe.llm.reply_scan import ITEMS, NO_ANSWER, find_answer
-from memorypipe.llm.reply_shapes import (
+from memorypipe.llm.replies.lenient_json import UNREADABLE, CutArray, CutObject
+from memorypipe.llm.replies.scan import ITEMS, NO_ANSWER, find_answer
+from memorypipe.llm.replies.shapes import (
     first,
     folded,
     grade_list,

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from memorypipe.llm.journal_index import Covered, Index
-from memorypipe.llm.journal_lines import Scan
-from memorypipe.llm.journal_places import Places
+from memorypipe.llm.journal.index import Covered, Index
+from memorypipe.llm.journal.lines import Scan
+from memorypipe.llm.journal.places import Places
 
 __all__ = ["INDEX_SUFFIX", "SEGMENT_SUFFIX", "Catalog", "Source"]
 

@@ -24,11 +24,11 @@ from itertools import islice
 from pathlib import Path
 
 from memorypipe.errors import EndpointError, PlanError, RetryableModelError
-from memorypipe.llm.batch_api import BatchApi, RemoteBatch
-from memorypipe.llm.batch_lines import BatchRequest, RequestFile, read_result
-from memorypipe.llm.batch_records import BatchFolder, BatchRecord, BatchTotals
-from memorypipe.llm.batch_settings import BatchSettings
-from memorypipe.llm.journal_types import Journal
+from memorypipe.llm.batch.api import BatchApi, RemoteBatch
+from memorypipe.llm.batch.lines import BatchRequest, RequestFile, read_result
+from memorypipe.llm.batch.records import BatchFolder, BatchRecord, BatchTotals
+from memorypipe.llm.batch.settings import BatchSettings
+from memorypipe.llm.journal.types import Journal
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.types import Reply
 

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from memorypipe.llm.journal_catalog import INDEX_SUFFIX, Catalog
-from memorypipe.llm.journal_files import (
+from memorypipe.llm.journal.catalog import INDEX_SUFFIX, Catalog
+from memorypipe.llm.journal.files import (
     FolderSource,
     SegmentReader,
     claim,
@@ -22,7 +22,7 @@ from memorypipe.llm.journal_files import (
     new_segment,
     new_token,
 )
-from memorypipe.llm.journal_index import (
+from memorypipe.llm.journal.index import (
     Index,
     covered_by,
     make_run,
@@ -30,8 +30,8 @@ from memorypipe.llm.journal_index import (
     merge_indexes,
     write_index,
 )
-from memorypipe.llm.journal_lines import LineHead, Scan, decode_reply, encode_line, evidence_key
-from memorypipe.llm.journal_types import JournalSettings, JournalStats
+from memorypipe.llm.journal.lines import LineHead, Scan, decode_reply, encode_line, evidence_key
+from memorypipe.llm.journal.types import JournalSettings, JournalStats
 from memorypipe.llm.types import Reply
 
 __all__ = ["LocalJournal"]

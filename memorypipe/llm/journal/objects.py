@@ -12,18 +12,18 @@ import time
 from collections.abc import Callable
 
 from memorypipe.errors import JournalError
-from memorypipe.llm.journal_catalog import INDEX_SUFFIX, SEGMENT_SUFFIX, Catalog
-from memorypipe.llm.journal_files import new_token
-from memorypipe.llm.journal_index import (
+from memorypipe.llm.journal.catalog import INDEX_SUFFIX, SEGMENT_SUFFIX, Catalog
+from memorypipe.llm.journal.files import new_token
+from memorypipe.llm.journal.index import (
     OFFSET_BITS,
     Covered,
     covered_by,
     make_run,
     pack_index,
 )
-from memorypipe.llm.journal_lines import LineHead, Scan, decode_reply, encode_line
-from memorypipe.llm.journal_store import ObjectStore
-from memorypipe.llm.journal_types import JournalSettings, JournalStats
+from memorypipe.llm.journal.lines import LineHead, Scan, decode_reply, encode_line
+from memorypipe.llm.journal.store import ObjectStore
+from memorypipe.llm.journal.types import JournalSettings, JournalStats
 from memorypipe.llm.types import Reply
 
 __all__ = ["ObjectJournal"]

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import orjson
 
-from memorypipe.llm.batch_records import BatchFolder
-from memorypipe.llm.completion import read_completion
-from memorypipe.llm.journal_keys import journal_key
+from memorypipe.llm.batch.records import BatchFolder
+from memorypipe.llm.journal.keys import journal_key
+from memorypipe.llm.replies.completion import read_completion
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.types import Reply, Request
 
@@ -37,7 +37,7 @@ class BatchRequest:
     """One request of a batch.
 
     Attributes:
-        key: From `memorypipe.llm.journal_keys.journal_key`; it is the request's `custom_id`.
+        key: From `memorypipe.llm.journal.keys.journal_key`; it is the request's `custom_id`.
         body: The JSON of the chat-completions call.
         scope_key: Whose data it is about, for the journal.
     """

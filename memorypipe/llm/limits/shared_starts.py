@@ -19,15 +19,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memorypipe.errors import BudgetError, ModelError, RetryableModelError, StoppedError
-from memorypipe.llm.adaptive import MAX_PAUSE_S, OVERLOAD_KINDS
-from memorypipe.llm.call_cost import CallCost
-from memorypipe.llm.control import Ask, Coordinator, Grant, GroupLimits
-from memorypipe.llm.limit_counts import LimitCounts
-from memorypipe.llm.local_starts import LocalStarts
-from memorypipe.llm.peer_clock import PeerClock
-from memorypipe.llm.schedule import allowed_lateness_s
-from memorypipe.llm.shares import LEASE_S
-from memorypipe.llm.slots import Slots
+from memorypipe.llm.limits.adaptive import MAX_PAUSE_S, OVERLOAD_KINDS
+from memorypipe.llm.limits.call_cost import CallCost
+from memorypipe.llm.limits.control import Ask, Coordinator, Grant, GroupLimits
+from memorypipe.llm.limits.counts import LimitCounts
+from memorypipe.llm.limits.local_starts import LocalStarts
+from memorypipe.llm.limits.peer_clock import PeerClock
+from memorypipe.llm.limits.schedule import allowed_lateness_s
+from memorypipe.llm.limits.shares import LEASE_S
+from memorypipe.llm.limits.slots import Slots
 
 __all__ = ["SharedStarts"]
 

@@ -7,8 +7,8 @@ one bare item. Which objects are items is up to the caller.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
-from memorypipe.llm.lenient_json import CutArray, CutObject
-from memorypipe.llm.reply_scan import EMPTY, ITEMS, NO_ANSWER, WRAPPER
+from memorypipe.llm.replies.lenient_json import CutArray, CutObject
+from memorypipe.llm.replies.scan import EMPTY, ITEMS, NO_ANSWER, WRAPPER
 
 __all__ = ["IsItem", "first", "folded", "grade_list", "items_of", "string_of", "text_of"]
 

@@ -3,8 +3,8 @@
 from http import HTTPStatus
 
 from memorypipe.errors import EndpointError
-from memorypipe.llm.batch_api import BatchApi, RemoteBatch
-from memorypipe.llm.batch_records import BatchFolder, BatchRecord
+from memorypipe.llm.batch.api import BatchApi, RemoteBatch
+from memorypipe.llm.batch.records import BatchFolder, BatchRecord
 
 __all__ = ["cancel_batches"]
 

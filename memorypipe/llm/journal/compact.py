@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from memorypipe.errors import JournalError
-from memorypipe.llm.journal_catalog import INDEX_SUFFIX, SEGMENT_SUFFIX
-from memorypipe.llm.journal_files import COMPACTED, claim, index_path, new_token
-from memorypipe.llm.journal_index import (
+from memorypipe.llm.journal.catalog import INDEX_SUFFIX, SEGMENT_SUFFIX
+from memorypipe.llm.journal.files import COMPACTED, claim, index_path, new_token
+from memorypipe.llm.journal.index import (
     DRAFT_SUFFIX,
     Index,
     covered_by,
@@ -24,8 +24,8 @@ from memorypipe.llm.journal_index import (
     map_index,
     write_index,
 )
-from memorypipe.llm.journal_lines import Scan, decode_reply, head_of, scope_of
-from memorypipe.llm.journal_types import Compaction, JournalSettings
+from memorypipe.llm.journal.lines import Scan, decode_reply, head_of, scope_of
+from memorypipe.llm.journal.types import Compaction, JournalSettings
 
 __all__ = ["LineFilter", "compact_folder", "groups_of", "superfluous"]
 

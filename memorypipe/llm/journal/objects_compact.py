@@ -9,12 +9,12 @@ import io
 from collections.abc import Callable, Collection, Iterator
 
 from memorypipe.errors import JournalError
-from memorypipe.llm.journal_catalog import INDEX_SUFFIX, SEGMENT_SUFFIX
-from memorypipe.llm.journal_compact import LineFilter, groups_of, superfluous
-from memorypipe.llm.journal_files import COMPACTED, new_token
-from memorypipe.llm.journal_index import covered_by, make_run, pack_index
-from memorypipe.llm.journal_store import ObjectStore
-from memorypipe.llm.journal_types import Compaction, JournalSettings
+from memorypipe.llm.journal.catalog import INDEX_SUFFIX, SEGMENT_SUFFIX
+from memorypipe.llm.journal.compact import LineFilter, groups_of, superfluous
+from memorypipe.llm.journal.files import COMPACTED, new_token
+from memorypipe.llm.journal.index import covered_by, make_run, pack_index
+from memorypipe.llm.journal.store import ObjectStore
+from memorypipe.llm.journal.types import Compaction, JournalSettings
 
 __all__ = ["compact_objects"]
 

@@ -1,7 +1,7 @@
 """The journal: every reply is written down before it is used, so that none is paid for twice.
 
 A journal is a folder, or a prefix of an object store, that holds segments: JSON lines
-(`journal_lines`) that are only ever appended to, with an index (`journal_index`) beside each that
+(`lines`) that are only ever appended to, with an index (`index`) beside each that
 is finished.
 """
 
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from memorypipe.errors import InvalidArgumentError, JournalError
-from memorypipe.llm.journal_catalog import Catalog
-from memorypipe.llm.journal_compact import compact_folder
-from memorypipe.llm.journal_files import FolderSource, segment_times
-from memorypipe.llm.journal_local import LocalJournal
-from memorypipe.llm.journal_types import Compaction, Inventory, Journal, JournalSettings
+from memorypipe.llm.journal.catalog import Catalog
+from memorypipe.llm.journal.compact import compact_folder
+from memorypipe.llm.journal.files import FolderSource, segment_times
+from memorypipe.llm.journal.local import LocalJournal
+from memorypipe.llm.journal.types import Compaction, Inventory, Journal, JournalSettings
 
 if TYPE_CHECKING:  # an extra
-    from memorypipe.llm.journal_store import ObjectStore
+    from memorypipe.llm.journal.store import ObjectStore
 
 __all__ = [
     "absolute_journal",
@@ -103,7 +103,7 @@ def open_journal(
     place = _place(uri)
     if isinstance(place, Path):
         return LocalJournal(place, writer_id=writer_id, settings=settings)
-    from memorypipe.llm.journal_objects import ObjectJournal  # noqa: PLC0415  # needs the extra
+    from memorypipe.llm.journal.objects import ObjectJournal  # noqa: PLC0415  # needs the extra
 
     return ObjectJournal(place, writer_id=writer_id, settings=settings)
 
@@ -209,7 +209,7 @@ def _compact(
         return compact_folder(
             place, settings=settings, keep_unusable=keep_unusable, drop_scopes=scopes, now=now
         )
-    from memorypipe.llm.journal_objects_compact import (  # noqa: PLC0415  # needs the extra
+    from memorypipe.llm.journal.objects_compact import (  # noqa: PLC0415  # needs the extra
         compact_objects,
     )
 
@@ -231,7 +231,7 @@ def _place(uri: str) -> "Path | ObjectStore":
     folder = _folder(uri)
     if folder is not None:
         return folder
-    from memorypipe.llm.journal_store import ObjectStore  # noqa: PLC0415  # needs the extra
+    from memorypipe.llm.journal.store import ObjectStore  # noqa: PLC0415  # needs the extra
 
     return ObjectStore.open(uri)
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memorypipe.ids import digest
-from memorypipe.llm.journal_catalog import INDEX_SUFFIX, SEGMENT_SUFFIX
-from memorypipe.llm.journal_index import Index, map_index
-from memorypipe.llm.journal_lines import Scan, scan_lines
+from memorypipe.llm.journal.catalog import INDEX_SUFFIX, SEGMENT_SUFFIX
+from memorypipe.llm.journal.index import Index, map_index
+from memorypipe.llm.journal.lines import Scan, scan_lines
 
 __all__ = [
     "COMPACTED",

@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memorypipe.llm.adaptive import Adaptive
-from memorypipe.llm.control import Ask, GroupLimits
-from memorypipe.llm.schedule import HORIZON_S, StartSchedule
+from memorypipe.llm.limits.adaptive import Adaptive
+from memorypipe.llm.limits.control import Ask, GroupLimits
+from memorypipe.llm.limits.schedule import HORIZON_S, StartSchedule
 
 __all__ = ["LEASE_S", "Group", "fair_shares"]
 

@@ -3,11 +3,11 @@
 import asyncio
 
 from memorypipe.errors import ModelError, RetryableModelError
-from memorypipe.llm.adaptive import OVERLOAD_KINDS, Adaptive
-from memorypipe.llm.call_cost import CallCost
-from memorypipe.llm.limit_counts import LimitCounts
-from memorypipe.llm.pace import Pace, TokenBudget
-from memorypipe.llm.slots import Slots
+from memorypipe.llm.limits.adaptive import OVERLOAD_KINDS, Adaptive
+from memorypipe.llm.limits.call_cost import CallCost
+from memorypipe.llm.limits.counts import LimitCounts
+from memorypipe.llm.limits.pace import Pace, TokenBudget
+from memorypipe.llm.limits.slots import Slots
 
 __all__ = ["LocalStarts"]
 

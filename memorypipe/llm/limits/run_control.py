@@ -7,9 +7,9 @@ differences, so an exchange that is lost or comes twice changes nothing.
 import math
 from typing import Any
 
-from memorypipe.llm.control import Ask, Bounds, Grant
-from memorypipe.llm.shares import Group, Member
-from memorypipe.llm.timeline import Timeline
+from memorypipe.llm.limits.control import Ask, Bounds, Grant
+from memorypipe.llm.limits.shares import Group, Member
+from memorypipe.llm.limits.timeline import Timeline
 
 __all__ = ["RunControl"]
 

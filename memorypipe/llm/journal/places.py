@@ -5,8 +5,8 @@ from threading import Lock
 
 import numpy as np
 
-from memorypipe.llm.journal_index import OFFSET_BITS, Index, Run, find_in, join_runs, make_run
-from memorypipe.llm.journal_lines import evidence_key
+from memorypipe.llm.journal.index import OFFSET_BITS, Index, Run, find_in, join_runs, make_run
+from memorypipe.llm.journal.lines import evidence_key
 
 __all__ = ["Places"]
 

@@ -11,13 +11,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from memorypipe.errors import ModelError
-from memorypipe.llm.call_cost import CallCost
-from memorypipe.llm.control import Coordinator, GroupLimits
-from memorypipe.llm.limit_counts import LimitCounts
-from memorypipe.llm.local_starts import LocalStarts
-from memorypipe.llm.rate_headers import pause_wanted_s
-from memorypipe.llm.shared_starts import SharedStarts
-from memorypipe.llm.slots import Slots
+from memorypipe.llm.limits.call_cost import CallCost
+from memorypipe.llm.limits.control import Coordinator, GroupLimits
+from memorypipe.llm.limits.counts import LimitCounts
+from memorypipe.llm.limits.local_starts import LocalStarts
+from memorypipe.llm.limits.rate_headers import pause_wanted_s
+from memorypipe.llm.limits.shared_starts import SharedStarts
+from memorypipe.llm.limits.slots import Slots
 from memorypipe.llm.spec import Prices
 from memorypipe.llm.types import Reply
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from memorypipe.llm.lenient_json import CutArray, CutObject, decode_at
+from memorypipe.llm.replies.lenient_json import CutArray, CutObject, decode_at
 
 __all__ = ["EMPTY", "ITEMS", "NO_ANSWER", "WRAPPER", "Answer", "Grade", "find_answer"]
 

@@ -1,0 +1,1 @@
+"""The journal: every model reply, written down before it is used."""

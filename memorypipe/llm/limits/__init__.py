@@ -1,0 +1,1 @@
+"""How many requests may start, be in flight and be spent."""

@@ -1,0 +1,1 @@
+"""What models reply, and how it is read."""
