@@ -26,7 +26,7 @@ def open_metrics(record: Mapping[str, Any]) -> str:
 
     Example:
         >>> lines = open_metrics({"run_id": "r", "status": "done"}).splitlines()
-        >>> print(lines[0], lines[2], lines[-1], sep="\\n")
+        >>> print(lines[0], lines[2], lines[-1], sep="\n")
         # TYPE memorypipe_run info
         memorypipe_run_info{run_id="r",status="done",model=""} 1
         # EOF

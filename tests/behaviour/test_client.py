@@ -234,7 +234,8 @@ def test_messages_of_other_shapes_are_read(
     assert isinstance(reply, Reply)
     assert (reply.content, reply.finish_reason) == (content, "length")
     assert reply.refusal == message.get("refusal")
-    assert (reply.prompt_tokens, reply.model) == (0, None)
+    assert reply.model is None
+    assert reply.prompt_tokens > 0, "estimated, where the endpoint does not say"
 
 
 def test_half_an_emoji_does_not_cost_the_reply(server: Endpoint) -> None:

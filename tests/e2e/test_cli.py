@@ -159,6 +159,7 @@ def test_an_unknown_option_is_a_usage_error(folder: Path) -> None:
     assert "--nonsense" in _value(done)["error"]
 
 
+@pytest.mark.slow
 def test_a_run_stops_at_its_bound_and_a_higher_one_pays_only_the_rest(folder: Path) -> None:
     with endpoint() as server:
         words = ["backfill", "log.jsonl", "--table", "bounded", "--max-retries", "0"]

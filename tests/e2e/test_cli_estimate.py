@@ -24,6 +24,7 @@ def _run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_is_down_and_has_no_key_is_estimated_all_the_same(tmp_path: Path) -> None:
     words = (str(_LOG), *_NOBODY, "--price-in", "0.5", "--price-out", "2", "--max-qps", "0.5")
     done = _run(*words, "--key-env", "NO_SUCH_KEY", "--json", folder=tmp_path)

@@ -52,6 +52,7 @@ def test_the_steps_are_all_there_are(tmp_path: Path) -> None:
     assert killer.steps == STEPS
 
 
+@pytest.mark.slow
 def test_killed_for_good_while_sending_and_while_journalling_nothing_is_paid_twice() -> None:
     """The benchmark in small: its processes are killed by SIGKILL, and it checks all it says."""
     command = [sys.executable, str(_BENCHMARK), "--requests", "300", "--per-file", "80"]

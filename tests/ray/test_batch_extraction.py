@@ -83,6 +83,7 @@ def test_batches_answer_the_extraction_and_nothing_is_asked_twice(
     assert extractions == [2] * 7, "asked alone they are the very same requests"
 
 
+@pytest.mark.slow
 def test_what_batches_fail_to_answer_is_asked_alone(server: BatchServer, tmp_path: Path) -> None:
     server.scripts = {
         1: {"fail_share": 1.0},
@@ -99,6 +100,7 @@ def test_what_batches_fail_to_answer_is_asked_alone(server: BatchServer, tmp_pat
     assert len(unusable) == 3, "only what came back without a word in it is paid again"
 
 
+@pytest.mark.slow
 def test_a_refused_batch_stops_the_run_before_anything_is_asked_alone(
     server: BatchServer, tmp_path: Path
 ) -> None:
@@ -111,6 +113,7 @@ def test_a_refused_batch_stops_the_run_before_anything_is_asked_alone(
     assert max(server.paid.values()) == 1
 
 
+@pytest.mark.slow
 def test_what_open_batches_answer_is_not_asked_alone(server: BatchServer, tmp_path: Path) -> None:
     server.faults = [
         {"kind": "status", "status": 403, "method": "GET", "path": "/v1/batches/", "calls": [1]}
@@ -150,6 +153,7 @@ def test_rules_and_bounds_do_not_go_with_batches(server: BatchServer, tmp_path: 
         pipeline(server, tmp_path, max_calls=3)
 
 
+@pytest.mark.slow
 def test_batches_of_an_interrupted_run_go_on_can_be_seen_and_cancelled(
     server: BatchServer, tmp_path: Path
 ) -> None:

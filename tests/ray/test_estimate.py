@@ -101,6 +101,7 @@ def test_what_the_journal_knows_costs_nothing_decisions_included(
     assert more.calls_decide.low > 0
 
 
+@pytest.mark.slow
 def test_messages_that_a_committed_run_dealt_with_are_left_out(
     server: Endpoint, tmp_path: Path
 ) -> None:
@@ -136,6 +137,7 @@ def test_calibration_makes_so_many_calls_and_the_run_takes_them_from_the_journal
     )
 
 
+@pytest.mark.slow
 def test_when_every_window_is_calibrated_nothing_is_left_to_chance(
     server: Endpoint, tmp_path: Path
 ) -> None:
@@ -149,6 +151,7 @@ def test_when_every_window_is_calibrated_nothing_is_left_to_chance(
     assert server.call_count() - before == estimate.calls_decide.mid > 0
 
 
+@pytest.mark.slow
 def test_equal_requests_of_two_windows_are_paid_once(server: Endpoint, tmp_path: Path) -> None:
     one = talk(1, 1)
     twice = [*one, {**one[0], "conversation_id": "again"}]
@@ -159,6 +162,7 @@ def test_equal_requests_of_two_windows_are_paid_once(server: Endpoint, tmp_path:
     assert sum("<transcript-" in content for content in asked) == 1
 
 
+@pytest.mark.slow
 def test_windows_without_a_user_ask_nothing(tmp_path: Path) -> None:
     log = [
         {
@@ -192,6 +196,7 @@ def test_the_rule_based_model_costs_neither_tokens_nor_money(tmp_path: Path) -> 
     assert (estimate.tokens_in.high, estimate.tokens_out.high, estimate.cost.high) == (0, 0, 0)
 
 
+@pytest.mark.slow
 def test_a_calibration_of_which_nothing_comes_is_an_error(server: Endpoint, tmp_path: Path) -> None:
     server.script(faults=[{"kind": "status", "status": 400}])
     with pytest.raises(ModelError, match="None of 4 calls"):
@@ -208,6 +213,7 @@ def test_a_parameter_that_cannot_work_is_named(tmp_path: Path, wrong: dict[str, 
         pipeline(NOBODY, tmp_path).estimate([], **wrong)
 
 
+@pytest.mark.slow
 def test_a_table_is_only_read(server: Endpoint, tmp_path: Path) -> None:
     memories = pipeline(server.base_url, tmp_path)
     memories.run(talk(1, 1))

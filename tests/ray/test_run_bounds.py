@@ -99,6 +99,7 @@ def test_no_more_calls_are_sent_than_the_bound_allows(
     assert any("BudgetError" in reason for reason in reasons(tmp_path, summary))
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_on_the_way_counts_its_failures_against_the_bound(
     server: Endpoint, tmp_path: Path
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_run_that_fails_on_the_way_counts_its_failures_against_the_bound(
     assert summary.status == "stopped"
 
 
+@pytest.mark.slow
 def test_runs_taken_up_again_end_with_the_memories_of_one_without_a_bound(
     server: Endpoint, tmp_path: Path
 ) -> None:
@@ -130,6 +132,7 @@ def test_runs_taken_up_again_end_with_the_memories_of_one_without_a_bound(
     assert len(extracted) == len(_LOG), "but nothing is extracted twice"
 
 
+@pytest.mark.slow
 def test_a_bound_that_is_just_enough_stops_nothing(server: Endpoint, tmp_path: Path) -> None:
     needed = pipeline(server, tmp_path / "a").run(_LOG).attempts
     summary = pipeline(server, tmp_path / "b", max_calls=needed).run(_LOG)
