@@ -257,11 +257,19 @@ def in_flight_means(calls: Sequence[Mapping[str, Any]], step_s: float) -> list[f
 # --- peers and results ---
 
 
+_PEER_TIMEOUT_S = 120.0
+
+
 def peer(name: str, python: str = sys.executable, **job: Any) -> dict[str, Any]:
     """Run a peer in a process of its own; see `benchmarks/peers.py` for names and jobs."""
     command = [python, str(ROOT / "benchmarks" / "peers.py"), name]
     done = subprocess.run(  # noqa: S603  # our own script
-        command, input=json.dumps(job), stdout=subprocess.PIPE, text=True, check=True
+        command,
+        input=json.dumps(job),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=_PEER_TIMEOUT_S,
     )
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
