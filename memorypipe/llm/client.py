@@ -31,6 +31,8 @@ __all__ = ["OpenAIModel"]
 
 _PATH = "/chat/completions"
 _OK = range(200, 300)
+# Looked up here: within the first request it would delay that one into those that follow.
+_USER_AGENT = f"memorypipe/{version('memorypipe')}"
 
 # Arguments of the call that are no fields of the body.
 _OPTIONS = ("extra_headers", "extra_query", "timeout")
@@ -150,7 +152,7 @@ class OpenAIModel:
                 "Authorization": f"Bearer {self._key}",
                 "Content-Type": "application/json",
                 "Accept": "application/json",
-                "User-Agent": f"memorypipe/{version('memorypipe')}",
+                "User-Agent": _USER_AGENT,
             }
         )
         headers.update(login)

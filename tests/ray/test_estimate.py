@@ -131,10 +131,8 @@ def test_calibration_makes_so_many_calls_and_the_run_takes_them_from_the_journal
     assert estimate.calls.mid == pytest.approx(summary.attempts, rel=0.1)
     assert estimate.calls.low <= estimate.calls.mid <= estimate.calls.high
     assert estimate.facts.mid == pytest.approx(summary.facts, rel=0.1)
-    spent = estimate.spent
-    assert estimate.tokens_in.mid == pytest.approx(summary.tokens_in - spent.tokens_in, rel=0.25), (
-        "the plan reports the tokens of journalled replies in neither"
-    )
+    # What the journal answers has no tokens in either.
+    assert estimate.tokens_in.mid == pytest.approx(summary.tokens_in, rel=0.25)
 
 
 @pytest.mark.slow
