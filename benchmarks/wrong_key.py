@@ -32,7 +32,7 @@ from tests.support.endpoint import Endpoint, endpoint
 
 BLOCKS = 8
 WATCHED_S = 3.0
-LONGEST_ERROR_LINES = 80
+LONGEST_ERROR_LINES = 150
 WRONG_KEY = "sk-wrong-4711"
 WARM_UP_ROWS = 8
 

@@ -1,7 +1,7 @@
 """What the expressions that call a model share."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, Generic, Literal, Self, TypeVar
@@ -190,9 +190,9 @@ class LLMExpression(Expression, Generic[TaskT, ValueT]):
         worker = get_worker(self.spec, connect)
         worker.serve(self._owner)
         rows = self._rows(cells)
-        with worker.admission.hold(len(rows)):
+        with worker.admission.hold(len(rows)) as portion:
             prepared = self._prepare_rows(rows)
-            outcomes = iter(self._outcomes(worker, rows, prepared))
+            outcomes = iter(self._outcomes(worker, rows, prepared, portion.done))
             publish(worker)
             return [
                 item if isinstance(item, CellResult) else self._finish_row(item, next(outcomes))
@@ -208,7 +208,11 @@ class LLMExpression(Expression, Generic[TaskT, ValueT]):
         )
 
     def _outcomes(
-        self, worker: Worker, rows: Rows, prepared: Sequence[TaskT | CellResult]
+        self,
+        worker: Worker,
+        rows: Rows,
+        prepared: Sequence[TaskT | CellResult],
+        on_done: Callable[[], None],
     ) -> list[Outcome[ValueT]]:
         """Ask for the rows that need it."""
         asked = [
@@ -220,7 +224,9 @@ class LLMExpression(Expression, Generic[TaskT, ValueT]):
             return []
         tasks, scope_keys = zip(*asked, strict=True)
         portion = self.worker_options.batch_size or 1
-        return worker.run(self.stage, tasks, scope_keys=scope_keys, portion=portion)
+        return worker.run(
+            self.stage, tasks, scope_keys=scope_keys, portion=portion, on_done=on_done
+        )
 
     def _scope_key(self, row: tuple[Any, ...]) -> str | None:
         """Say whose data a row is, where a column tells."""

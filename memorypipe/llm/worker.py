@@ -123,6 +123,7 @@ class Worker:
         *,
         scope_keys: Sequence[str | None] | None = None,
         portion: int = 1,
+        on_done: Callable[[], None] = lambda: None,
     ) -> list[Outcome[ValueT]]:
         """Answer tasks and wait for all of them.
 
@@ -131,6 +132,7 @@ class Worker:
             tasks: Any number of tasks.
             scope_keys: Whose data each is about, for the journal; None where nobody says.
             portion: Tasks handed over at a time; it does not cap the requests in flight.
+            on_done: Called on the worker's loop after each task.
 
         Returns:
             One outcome per task, in their order; a task that failed has an outcome too.
@@ -139,7 +141,7 @@ class Worker:
             EndpointError: Where the endpoint cannot serve the job at all. Nothing more is sent.
         """
         keys = scope_keys or [None] * len(tasks)
-        return self.wait(self._run(stage, list(zip(tasks, keys, strict=True)), portion))
+        return self.wait(self._run(stage, list(zip(tasks, keys, strict=True)), portion, on_done))
 
     def serve(self, owner: Owner | None) -> None:
         """Say whom the work is for: once that process has ended, nothing more is sent."""
@@ -210,6 +212,7 @@ class Worker:
         stage: Stage[TaskT, ValueT],
         tasks: Sequence[tuple[TaskT, str | None]],
         portion: int,
+        on_done: Callable[[], None],
     ) -> list[Outcome[ValueT]]:
         outcomes: dict[int, Outcome[ValueT]] = {}
         rows = iter(enumerate(tasks))
@@ -223,6 +226,7 @@ class Worker:
                     return
                 index, (task, scope_key) = handed_over.popleft()
                 outcomes[index] = await self.answer(stage, task, scope_key=scope_key)
+                on_done()
 
         await all_or_none([lane() for _ in range(min(self.spec.concurrency, len(tasks)))])
         return [outcomes[index] for index in range(len(tasks))]

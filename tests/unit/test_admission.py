@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -74,15 +73,30 @@ def test_one_that_fails_inside_makes_room() -> None:
         pass
 
 
-def test_one_whose_wait_is_interrupted_holds_nobody_up() -> None:
-    class Interrupted(threading.Condition):
-        def wait_for(self, predicate: Any, timeout: float | None = None) -> Any:  # noqa: ARG002  # as the base has it
-            raise KeyboardInterrupt
+def test_rows_that_are_done_make_room_while_others_of_their_portion_go_on() -> None:
+    admission = Admission(10)
+    with admission.hold(12) as slow:
+        slow.done(2)
+        assert not admission._queue
+        slow.done()
+        with admission.hold(5):
+            pass
+    with admission.hold(10):
+        pass
+    assert admission._inside == 0
+
+
+def test_one_whose_wait_is_interrupted_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_event: threading.Event, timeout: float | None = None) -> bool:  # noqa: ARG001  # as it is
+        raise KeyboardInterrupt
 
     admission = Admission(1)
-    waiting, admission._changed = admission._changed, Interrupted()
-    with pytest.raises(KeyboardInterrupt), admission.hold(1):
-        pass
-    admission._changed = waiting
+    with admission.hold(1):
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Event, "wait", interrupted)
+            with pytest.raises(KeyboardInterrupt), admission.hold(1):
+                pass
+        assert not admission._queue
     with admission.hold(1):
         pass
+    assert admission._inside == 0
