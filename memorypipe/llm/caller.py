@@ -313,13 +313,8 @@ class Caller:
                 self._metrics.failed(kind, (time.monotonic() - started_s) * 1e3)
                 attempt.failed(error)
                 raise
-            attempt.replied(reply)
-            self._metrics.replied(reply, self._cost(reply))
+            self._metrics.replied(reply, attempt.replied(reply))
             return reply
-
-    def _cost(self, reply: Reply) -> float:
-        prices = self._spec.prices
-        return prices.cost(reply.prompt_tokens, reply.completion_tokens) if prices else 0.0
 
 
 def _plain(request: Request) -> Request:

@@ -8,7 +8,7 @@ from ray.data.expressions import col
 
 from memorypipe.expressions.extract import MemoryExtract
 from memorypipe.logs.windows import new_message_ids
-from memorypipe.pipeline.on_ray import arrow_batches, in_blocks
+from memorypipe.pipeline.on_ray import arrow_batches, as_dataset
 from memorypipe.schema import FACTS
 
 __all__ = ["EXTRACTED", "extract_facts", "facts_table"]
@@ -26,8 +26,7 @@ def extract_facts(windows: Sequence[str], extract: MemoryExtract) -> Iterator[pa
     Yields:
         Tables of schema `memorypipe.schema.FACTS`, one row per window, in any order.
     """
-    cut = in_blocks(windows, rows=extract.spec.concurrency)
-    extracted = cut.with_column(
+    extracted = as_dataset(windows).with_column(
         EXTRACTED, extract.with_status(col("messages"), col("context"), scope_key=col("scope_key"))
     )
     for batch in arrow_batches(extracted):

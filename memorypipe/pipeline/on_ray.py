@@ -14,23 +14,18 @@ from ray.exceptions import RayTaskError
 
 from memorypipe.errors import MemoryPipeError
 
-__all__ = ["PARTITION_BYTES", "arrow_batches", "in_blocks", "in_partitions", "own_errors"]
+__all__ = ["PARTITION_BYTES", "arrow_batches", "as_dataset", "in_partitions", "own_errors"]
 
 # What one worker holds of a partition; files below this are read here, since starting Ray's
 # readers and a shuffle costs more than they save.
 PARTITION_BYTES = 64 * 1024 * 1024
 
 
-def in_blocks(paths: Sequence[str], *, rows: int) -> ray.data.Dataset:
-    """Read Parquet files as a dataset of blocks of at most so many rows.
-
-    A block is what a worker holds, what progress counts, and what is lost when a worker dies.
-    """
+def as_dataset(paths: Sequence[str]) -> ray.data.Dataset:
+    """Read Parquet files as a dataset; its blocks are cut where workers take them."""
     if _size_bytes(paths) > PARTITION_BYTES:
-        return ray.data.read_parquet(list(paths)).repartition(target_num_rows_per_block=rows)
-    table = _read(paths)
-    starts = range(0, table.num_rows, rows)
-    return ray.data.from_arrow([table.slice(start, rows) for start in starts])
+        return ray.data.read_parquet(list(paths))
+    return ray.data.from_arrow(_read(paths))
 
 
 def in_partitions(paths: Sequence[str], *, key: str, at_least: int) -> ray.data.Dataset:

@@ -141,17 +141,18 @@ class Limits:
         self._starts.done(reserved, spent)
         self._slots.release()
 
-    def _replied(self, prompt_tokens: float, reply: Reply) -> None:
-        counts = self.counts
+    def _replied(self, prompt_tokens: float, reply: Reply) -> float:
+        counts, paid = self.counts, self._cost.paid(reply)
         counts.answered += 1
         counts.tokens += reply.prompt_tokens + reply.completion_tokens
-        counts.cost += self._cost.paid(reply)
+        counts.cost += paid
         self._cost.learn(prompt_tokens, reply)
         if reply.rate is not None:
             wait_s = pause_wanted_s(reply.rate, self._cost.tokens(prompt_tokens))
             if wait_s > 0:
                 self._starts.pause(wait_s)
         self._starts.replied()
+        return paid
 
     def _failed(self, error: ModelError) -> None:
         self._starts.failed(error)
@@ -187,10 +188,10 @@ class Attempt:
     ) -> None:
         self._limits._leave(self._reserved, self._spent)  # noqa: SLF001  # as above
 
-    def replied(self, reply: Reply) -> None:
-        """Report a reply."""
+    def replied(self, reply: Reply) -> float:
+        """Report a reply; gives what it cost, in the currency of the prices, 0 without them."""
         self._spent += reply.prompt_tokens + reply.completion_tokens
-        self._limits._replied(self._tokens, reply)  # noqa: SLF001  # as above
+        return self._limits._replied(self._tokens, reply)  # noqa: SLF001  # as above
 
     def failed(self, error: ModelError) -> None:
         """Report a failure."""
