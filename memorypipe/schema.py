@@ -7,6 +7,7 @@ import pyarrow as pa
 
 __all__ = [
     "ACTIONS",
+    "ACTION_OPTIONS",
     "CONVERSATIONS",
     "DEFAULT_VECTOR_DIM",
     "FACTS",
@@ -28,7 +29,7 @@ LABELS = pa.map_(pa.string(), pa.string())
 RECORD_TYPE_MEMORY = "memory"
 
 # Grows with every change of `table_schema`; a library refuses to write a newer one.
-TABLE_FORMAT_VERSION = 1
+TABLE_FORMAT_VERSION = 2
 
 # Width of `vector` where no embedder has said another; that of the static embeddings.
 DEFAULT_VECTOR_DIM = 256
@@ -119,6 +120,18 @@ ACTIONS = pa.schema(
         pa.field("rationale", pa.string()),
         pa.field("model", pa.string()),
         pa.field("prompt_hash", pa.string()),
+    ]
+)
+
+# Columns that actions may carry beside those of `ACTIONS`; a missing one is null throughout.
+ACTION_OPTIONS = pa.schema(
+    [
+        pa.field("external_id", pa.string()),  # of the record in a store it was imported from
+        pa.field("metadata", pa.string()),  # JSON object
+        pa.field("payload", pa.string()),  # JSON object of type-specific fields
+        pa.field("expires_at", TIME),
+        # Of `text`, by the table's embedder, as wide as the table's; null: the commit embeds.
+        pa.field("vector", pa.list_(pa.float32())),
     ]
 )
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from memorypipe import ids
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.schema import ACTIONS, LEDGER
+from memorypipe.schema import ACTION_OPTIONS, ACTIONS, LEDGER
 from memorypipe.table.content_hash import content_hash
 from memorypipe.table.records import SYSTEM_TYPES
 
@@ -24,7 +24,8 @@ class Batch:
     """The actions of one commit.
 
     Attributes:
-        actions: Schema `ACTIONS`, sorted by `scope_key`, then `seq`; every ADD has a `memory_id`.
+        actions: Columns of `ACTIONS` and `ACTION_OPTIONS`, sorted by `scope_key`, then `seq`;
+            every ADD has a `memory_id`.
         text_hash: Per action: hash of the text it leaves behind; null for DELETE and NONE.
         scopes: Scope key to scope, for every scope in the batch.
     """
@@ -38,16 +39,19 @@ def check_actions(actions: pa.Table) -> Batch:
     """Check actions and put them in order.
 
     Args:
-        actions: Columns of the schema `ACTIONS`, in any order; further columns are ignored.
+        actions: Columns of the schema `ACTIONS`, and any of `ACTION_OPTIONS`, in any order;
+            further columns are ignored.
 
     Raises:
         InvalidArgumentError: For a missing column, a null or blank value where one is needed, an
             unknown event, a record type of the table's own, or a scope key that is not the
             scope's.
     """
-    table = _conform(actions, ACTIONS, "actions").sort_by(
-        [("scope_key", "ascending"), ("seq", "ascending")]
-    )
+    table = _conform(actions, _with_options(actions), "actions")
+    for field in ACTION_OPTIONS:
+        if field.name not in table.column_names:
+            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    table = table.sort_by([("scope_key", "ascending"), ("seq", "ascending")])
     table = table.combine_chunks()
     _check_values(table)
     scopes = _scopes(table)
@@ -69,8 +73,21 @@ def check_ledger(ledger: pa.Table | None) -> pa.Table:
 def batch_hash(batch: Batch, ledger: pa.Table) -> str:
     """Hash what a commit is asked to do; the order in which the rows came does not count."""
     rows = ledger.sort_by([(name, "ascending") for name in LEDGER.names])
-    # The scope map is dropped: the scope key says the same.
-    return content_hash(batch.actions.drop_columns(["scope"]), rows)
+    # The scope map is dropped: the scope key says the same. A vector follows from the text, and
+    # an option that nobody uses is as good as not there.
+    options = [
+        name
+        for name in ACTION_OPTIONS.names
+        if name != "vector" and batch.actions[name].null_count < batch.actions.num_rows
+    ]
+    names = [name for name in ACTIONS.names if name != "scope"]
+    return content_hash(batch.actions.select([*names, *options]), rows)
+
+
+def _with_options(actions: pa.Table) -> pa.Schema:
+    return pa.schema(
+        [*ACTIONS, *(field for field in ACTION_OPTIONS if field.name in actions.column_names)]
+    )
 
 
 def _conform(table: pa.Table, schema: pa.Schema, what: str) -> pa.Table:

@@ -7,6 +7,7 @@ that is the compare-and-swap, on every store that Lance can commit to, with no l
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any, Final
 
 import lance
@@ -243,7 +244,14 @@ def _predicate(where: Where) -> str:
         parts = [f"record_type = {_literals([where.record_type])}"]
     if where.rows != "all":
         parts.append(f"is_{where.rows}")
-    for column, values in (("scope_key", where.scope_keys), ("memory_id", where.memory_ids)):
+    if where.touched_at is not None:
+        moment = f"timestamp '{where.touched_at.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}'"
+        parts.append(f"(valid_from = {moment} OR valid_to = {moment})")
+    for column, values in (
+        ("scope_key", where.scope_keys),
+        ("memory_id", where.memory_ids),
+        ("event", where.events),
+    ):
         if values is not None:
             parts.append(f"{column} IN ({_literals(values)})" if values else "false")
     return " AND ".join(parts)

@@ -23,6 +23,7 @@ __all__ = [
     "SYSTEM_TYPES",
     "Head",
     "RunRecord",
+    "Settings",
     "head_row",
     "read_head",
     "read_runs",
@@ -39,6 +40,7 @@ RUNS = pa.schema(
     [
         pa.field("run_id", pa.string(), nullable=False),
         pa.field("part", pa.int32(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
         pa.field("commit_number", pa.int32(), nullable=False),
         pa.field("committed_at", TIME, nullable=False),
         pa.field("base_version", pa.int32()),
@@ -47,6 +49,7 @@ RUNS = pa.schema(
         pa.field("deleted", pa.int64(), nullable=False),
         pa.field("none", pa.int64(), nullable=False),
         pa.field("duplicates", pa.int64(), nullable=False),  # of `none`: texts already there
+        pa.field("blocked", pa.int64(), nullable=False),  # of `none`: forgotten texts
         pa.field("held_back", pa.list_(pa.string()), nullable=False),  # scope keys
         pa.field("ledger_rows", pa.int64(), nullable=False),
         pa.field("model", pa.string()),  # null where actions name none, or several
@@ -55,6 +58,24 @@ RUNS = pa.schema(
         pa.field("info", pa.string(), nullable=False),  # JSON object
     ]
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What was chosen for a table, and holds for everybody who opens it.
+
+    Attributes:
+        embedder: Name of the embedder that made all vectors; None: the table has no vectors.
+        revision_ttl_days: How long a revision is kept after it was superseded; None: for ever.
+        artifact_ttl_days: How long journal, plans, rejects and reports are kept after the commit
+            of their run; None: for ever.
+        history_horizon: Commit time (UTC) from which on the history is whole; None: all of it.
+    """
+
+    embedder: str | None = None
+    revision_ttl_days: int | None = 365
+    artifact_ttl_days: int | None = 30
+    history_horizon: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +89,7 @@ class Head:
         vector_dim: Width of `vector`.
         format_version: Of the table's layout.
         created_by: Library and version that made the table.
+        settings: What was chosen for it.
     """
 
     number: int
@@ -76,10 +98,17 @@ class Head:
     vector_dim: int
     format_version: int = TABLE_FORMAT_VERSION
     created_by: str = "memorypipe"
+    settings: Settings = Settings()
 
-    def after_commit(self, moment: datetime) -> "Head":
-        """Give the head that the next commit writes."""
-        return replace(self, number=self.number + 1, committed_at=moment)
+    def after_commit(self, moment: datetime, settings: Settings | None = None) -> "Head":
+        """Give the head that the next commit writes, in today's format."""
+        return replace(
+            self,
+            number=self.number + 1,
+            committed_at=moment,
+            format_version=TABLE_FORMAT_VERSION,
+            settings=self.settings if settings is None else settings,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +118,7 @@ class RunRecord:
     Attributes:
         run_id: As the caller gave it.
         part: Which of several commits under one run id, from 0.
+        kind: What kind of commit: ``"commit"`` for a batch of actions, else the operation.
         number: The commit's number in the table.
         committed_at: Commit time, UTC.
         content_hash: Of actions and ledger; tells "again" from "something else".
@@ -98,6 +128,7 @@ class RunRecord:
         deleted: Memories deleted.
         none: Actions that changed nothing.
         duplicates: Of `none`, those that would have added what was already there.
+        blocked: Of `none`, those that would have brought back what was forgotten.
         ids: Provisional id to final id, where they differ.
         held_back: Scope key to the reason why none of its actions were taken.
         ledger: Name of the ledger file; None without one.
@@ -113,12 +144,14 @@ class RunRecord:
     number: int
     committed_at: datetime
     content_hash: str
+    kind: str = "commit"
     base_version: int | None = None
     added: int = 0
     updated: int = 0
     deleted: int = 0
     none: int = 0
     duplicates: int = 0
+    blocked: int = 0
     ids: Mapping[str, str] = field(default_factory=dict)
     held_back: Mapping[str, str] = field(default_factory=dict)
     ledger: str | None = None
@@ -160,6 +193,7 @@ def head_row(head: Head) -> pa.Table:
         "created_by": head.created_by,
         "format_version": head.format_version,
         "vector_dim": head.vector_dim,
+        "settings": asdict(head.settings),
     }
     return _system_row(
         head.committed_at,
@@ -181,7 +215,16 @@ def read_head(row: Mapping[str, Any]) -> Head:
         vector_dim=payload["vector_dim"],
         format_version=payload["format_version"],
         created_by=payload["created_by"],
+        settings=_read_settings(payload.get("settings", {})),
     )
+
+
+def _read_settings(values: Mapping[str, Any]) -> Settings:
+    """Read settings; an older version wrote fewer, a later one may have written more."""
+    known = {each.name: values[each.name] for each in fields(Settings) if each.name in values}
+    if known.get("history_horizon") is not None:
+        known["history_horizon"] = datetime.fromisoformat(known["history_horizon"])
+    return Settings(**known)
 
 
 def run_row(run: RunRecord, vector_dim: int) -> pa.Table:

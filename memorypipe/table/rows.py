@@ -163,7 +163,7 @@ def new_rows(
         vector_dim: Width of `vector`.
 
     Returns:
-        One row per change, in the table's schema; `vector` is null.
+        One row per change, in the table's schema; `vector` as the last action of a change has it.
     """
     schema = table_schema(vector_dim)
     event = pa.array([change.event for change in changes], pa.string())
@@ -188,7 +188,7 @@ def new_rows(
         {
             "record_type": said["record_type"],
             "memory_id": pa.array([change.memory_id for change in changes], pa.string()),
-            "external_id": before["external_id"],
+            "external_id": carried("external_id"),
             "revision": pc.add(pc.fill_null(before["revision"], 0), pa.scalar(1, pa.int32())),
             "is_current": True,
             "event": event,
@@ -201,14 +201,14 @@ def new_rows(
             "text": text,
             "context": unless_deleted(carried("context")),
             "topics": unless_deleted(carried("topics")),
-            "metadata": unless_deleted(before["metadata"]),
-            "payload": unless_deleted(before["payload"]),
+            "metadata": unless_deleted(carried("metadata")),
+            "payload": unless_deleted(carried("payload")),
             "event_time": pc.coalesce(said["event_time"], before["event_time"]),
             "created_at": pc.fill_null(before["created_at"], pa.scalar(stamp.moment, TIME)),
             "updated_at": stamp.moment,
             "valid_from": stamp.moment,
             "valid_to": None,
-            "expires_at": unless_deleted(before["expires_at"]),
+            "expires_at": unless_deleted(carried("expires_at")),
             "deleted": deleted,
             "status": status,
             "is_live": live,
@@ -222,8 +222,15 @@ def new_rows(
             "revision_expires_at": None,
             "text_hash": pc.coalesce(batch.text_hash.take(last), before["text_hash"]),
             "search_text": pc.if_else(live, text, None),
-            "vector": None,
+            "vector": _vectors(said["vector"], live, vector_dim),
         },
+    )
+
+
+def _vectors(given: pa.ChunkedArray, live: Any, vector_dim: int) -> pa.ChunkedArray:
+    """Give the vectors of what is live, as wide as the table's."""
+    return pc.if_else(live, given, pa.scalar(None, given.type)).cast(
+        pa.list_(pa.float32(), vector_dim)
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal, Protocol
 
 import pyarrow as pa
@@ -42,12 +43,16 @@ class Where:
         record_type: ``"run"`` for run rows; None for everything but head and run rows.
         scope_keys: Only these scopes; empty means no row.
         memory_ids: Only these records; empty means no row.
+        events: Only revisions made by these events; empty means no row.
+        touched_at: Only revisions that the commit of this time wrote or closed (UTC).
         rows: Only live revisions, only current ones, or all.
     """
 
     record_type: Literal["run"] | None = None
     scope_keys: Collection[str] | None = None
     memory_ids: Collection[str] | None = None
+    events: Collection[str] | None = None
+    touched_at: datetime | None = None
     rows: Literal["live", "current", "all"] = "all"
 
 

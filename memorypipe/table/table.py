@@ -10,13 +10,14 @@ import pyarrow as pa
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.schema import DEFAULT_VECTOR_DIM
 from memorypipe.table.actions import batch_hash, check_actions, check_ledger
-from memorypipe.table.commit import CommitRequest, CommitResult, commit, moment_of, runs_where
+from memorypipe.table.commit import BatchCommit, CommitRequest
 from memorypipe.table.lance import LanceStorage
 from memorypipe.table.ledger import read_ledger_keys
 from memorypipe.table.reading import Reader
 from memorypipe.table.records import Head, runs_table
 from memorypipe.table.storage import Storage
 from memorypipe.table.times import Clock, now_utc, read_clock
+from memorypipe.table.transaction import CommitResult, moment_of, runs_where, transact
 
 __all__ = ["MemoryTable", "TableView"]
 
@@ -181,7 +182,7 @@ class MemoryTable(Reader):
             labels=labels,
             on_conflict=on_conflict,
         )
-        result = commit(self._storage, self.uri, request, self._clock)
+        result = transact(self._storage, BatchCommit(self.uri, request), self._clock)
         if result.outcome == "landed":
             self._storage.tidy()
         return result

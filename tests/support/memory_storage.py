@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memorypipe.errors import TableNotFoundError
+from memorypipe.schema import TIME
 from memorypipe.table.records import HEAD_TYPE, SYSTEM_TYPES, Head, head_row, read_head
 from memorypipe.table.storage import ADDRESS, HEAVY_COLUMNS, RaceLostError, Where
 
@@ -32,7 +33,15 @@ class MemorySnapshot:
             mask = pc.equal(kinds, where.record_type)
         if where.rows != "all":
             mask = pc.and_(mask, self.rows[f"is_{where.rows}"])
-        for column, values in (("scope_key", where.scope_keys), ("memory_id", where.memory_ids)):
+        if where.touched_at is not None:
+            moment = pa.scalar(where.touched_at, TIME)
+            closed = pc.fill_null(pc.equal(self.rows["valid_to"], moment), False)
+            mask = pc.and_(mask, pc.or_(pc.equal(self.rows["valid_from"], moment), closed))
+        for column, values in (
+            ("scope_key", where.scope_keys),
+            ("memory_id", where.memory_ids),
+            ("event", where.events),
+        ):
             if values is not None:
                 wanted = pa.array(list(values), pa.string())
                 mask = pc.and_(mask, pc.is_in(self.rows[column], wanted))
