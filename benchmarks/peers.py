@@ -4,10 +4,11 @@ Run by the benchmarks::
 
     python benchmarks/peers.py NAME < JOB.json
 
-`NAME` is ``openai``, ``ray_llm`` or ``daft``. A job has `base_url` and `chains`: lists of request
-bodies, each list sent one after the other; ``openai`` also takes `in_flight` (per place in the
-chain), `max_retries` and `api_key`. Prints one JSON object: `wall_s` from the first request to be
-sent to the last answer, without imports and start-up, `answered`, and `error` where it gave up.
+`NAME` is ``aiohttp``, ``openai``, ``ray_llm`` or ``daft``. A job has `base_url` and `chains`: lists
+of request bodies, each list sent one after the other. ``aiohttp`` also takes `in_flight`;
+``openai`` takes `in_flight` (per place in the chain), `max_retries` and `api_key`. Prints one JSON
+object: `wall_s` from the first request to be sent to the last answer, without imports and
+start-up, `answered`, and `error` where it gave up.
 """
 
 import asyncio
@@ -18,9 +19,36 @@ import time
 from typing import Any
 
 
+async def _aiohttp(job: dict[str, Any]) -> int:
+    """Send by the bare transport, a lane per request in flight; answers are not even read."""
+    import aiohttp  # noqa: PLC0415  # each peer needs its own library only
+
+    bodies = iter([body for chain in job["chains"] for body in chain])
+    url = f"{job['base_url']}/chat/completions"
+    answered = 0
+
+    async def lane(session: aiohttp.ClientSession) -> None:
+        nonlocal answered
+        for body in bodies:
+            async with session.post(url, json=body) as response:
+                await response.read()
+                answered += response.status == 200  # noqa: PLR2004  # HTTP: OK
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        await asyncio.gather(*[lane(session) for _ in range(job["in_flight"])])
+    return answered
+
+
+def aiohttp_client(job: dict[str, Any]) -> dict[str, Any]:
+    """Measure the bare transport: what endpoint and machine give to anybody."""
+    started_s = time.monotonic()
+    answered = asyncio.run(_aiohttp(job))
+    return {"answered": answered, "wall_s": time.monotonic() - started_s}
+
+
 async def _openai(job: dict[str, Any]) -> int:
     """Send with the client library over aiohttp, with a semaphore per place in the chain."""
-    import openai  # noqa: PLC0415  # each peer needs its own library only
+    import openai  # noqa: PLC0415  # as above
 
     client = openai.AsyncOpenAI(
         base_url=job["base_url"],
@@ -113,7 +141,12 @@ def daft(job: dict[str, Any]) -> dict[str, Any]:
     return {"answered": sum(map(bool, replies)), "wall_s": wall_s, "version": engine.__version__}
 
 
-PEERS = {"openai": openai_client, "ray_llm": ray_llm, "daft": daft}
+PEERS = {
+    "aiohttp": aiohttp_client,
+    "openai": openai_client,
+    "ray_llm": ray_llm,
+    "daft": daft,
+}
 
 if __name__ == "__main__":
     print("\n" + json.dumps(PEERS[sys.argv[1]](json.load(sys.stdin))))

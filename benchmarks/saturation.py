@@ -16,10 +16,11 @@ flight, then an endpoint that answers at once; the last two take four times the 
   Python process runs on one CPU at a time, and all of them share the CPUs of the machine.
 
 Peers send the bodies that the server recorded; their wall time begins after their start-up, ours
-contains the start of the worker (`first_request_after_s`). They are the bare client library
-(aiohttp, semaphore), Ray's own HTTP processor (two actors, few rows, since each sends one request
-after another) and Daft's `prompt` (in a virtual environment of its own: ``pip install
-"daft[openai]"``). There is no randomness in it. Prints one JSON object.
+contains the start of the worker (`first_request_after_s`). They are the bare transport, which
+shows what endpoint and machine give to anybody (`steady_over_bare`), the openai client library,
+Ray's own HTTP processor (two actors, few rows, since each sends one request after another) and
+Daft's `prompt` (in a virtual environment of its own: ``pip install "daft[openai]"``). There is no
+randomness in it. Prints one JSON object.
 """
 
 import argparse
@@ -198,7 +199,14 @@ def main() -> None:
                 warm_up(server, cell)
                 ours[name], bodies[name] = measure(server, cell)
         for name in ("blocks_200", "many_in_flight", "answers_at_once"):
-            peers[name] = {"openai": measure_peer(server, "openai", cells[name], bodies[name])}
+            peers[name] = {
+                peer: measure_peer(server, peer, cells[name], bodies[name])
+                for peer in ("aiohttp", "openai")
+            }
+            bare_per_s = peers[name]["aiohttp"]["steady_requests_per_s"]
+            ours[name]["steady_over_bare"] = round(
+                ours[name]["steady_requests_per_s"] / bare_per_s, 3
+            )
         cell, sent = cells["blocks_200"], bodies["blocks_200"]
         few = sent[: options.ray_llm_rows]
         peers["blocks_200"]["ray_llm"] = measure_peer(server, "ray_llm", cell, few)
