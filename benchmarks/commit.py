@@ -2,23 +2,27 @@
 
 Command::
 
-    python benchmarks/commit.py --rows 1000000 --actions 100000 --out commit.json
+    python benchmarks/commit.py --rows 1000000 --actions 100000 > commit.json
 
 A table of `--rows` live memories with 256-dimension vectors takes one commit of `--actions`
-actions, half of them updates of random memories, half additions. Beside it, in a process of its
-own on a copy of the same dataset, the rows that this commit wrote are appended with
-`lance.write_dataset` and the rows that it closed are deleted by an id list with `dataset.delete`:
-no check, no fold, no run row. Both run `--repeat` times, alternately; the medians count.
+actions, half of them updates of random memories, half additions; once with vectors in the actions
+and once without. Beside it, each in a process of its own on a copy of the same dataset:
 
-Prints JSON: seconds (of the clock, and of the processor, which other work on the machine moves
-less), their ratios, the peak memory of each process, versions and machine. The
-default sizes are small, so that the benchmark itself can be tried in seconds.
+* `append_delete`: the rows that the commit wrote are appended and the rows that it closed are
+  deleted by their ids, with `lance.write_dataset` and `dataset.delete`: no check, no fold, no
+  history read, two commits. This is the yardstick.
+* `offsets`: the same with nothing to look for: the rows' places are known before the clock
+  starts, one commit of fragments and deletion files. The floor that writing alone sets.
+* `merge_insert`: Lance's own upsert by id, which keeps no history.
+
+All run `--repeat` times, in turn; medians count. Processor seconds are shown beside those of the
+clock, as other work on the machine moves them less. The default sizes are small, so that the
+benchmark itself can be tried in seconds; its ratios mean little then.
 """
 
 import argparse
 import json
 import os
-import platform
 import resource
 import shutil
 import statistics
@@ -35,9 +39,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from lance.fragment import write_fragments
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.common import Target, finish, machine  # the checkout comes first
 from memorypipe import ids
-from memorypipe.schema import ACTIONS, SCOPE, table_schema
+from memorypipe.schema import ACTION_OPTIONS, ACTIONS, SCOPE, table_schema
 from memorypipe.table.records import Head, head_row
 from memorypipe.table.table import MemoryTable
 
@@ -137,9 +145,17 @@ def make_actions(uri: Path, rows: int, count: int) -> pa.Table:
 
 
 def prepare(uri: Path, rows: int, actions: int) -> None:
-    """Write the table and, beside it, the actions."""
+    """Write the table and, beside it, the actions, without and with vectors."""
     seed_table(uri, rows)
-    pq.write_table(make_actions(uri, rows, actions), uri.parent / "actions.parquet")
+    table = make_actions(uri, rows, actions)
+    pq.write_table(table, uri.parent / "actions-without.parquet")
+    numbers = np.random.default_rng(SEED).random(actions * VECTOR_DIM, dtype=np.float32)
+    offsets = pa.array(np.arange(actions + 1, dtype=np.int32) * VECTOR_DIM)
+    vectors = pa.ListArray.from_arrays(offsets, pa.array(numbers))
+    pq.write_table(
+        table.append_column(ACTION_OPTIONS.field("vector"), vectors),
+        uri.parent / "actions-with.parquet",
+    )
 
 
 def copy_table(source: Path, target: Path) -> None:
@@ -156,25 +172,44 @@ def measured(work: Any) -> dict[str, float]:
     return {"seconds": seconds, "cpu_seconds": cpu_seconds, "peak_mb": peak / 1e6}
 
 
-def run_commit(folder: Path, uri: Path) -> dict[str, float]:
-    """Commit the actions; leave what it wrote for the bare run."""
-    actions = pq.read_table(folder / "actions.parquet")
+def dataset_of(uri: Path) -> str:
+    """Give the place of a table's dataset."""
+    return str(uri / "memories.lance")
+
+
+def run_commit(folder: Path, uri: Path, vectors: str) -> dict[str, float]:
+    """Commit the actions; leave what it wrote for the others."""
+    schema = pa.schema([*ACTIONS, *([ACTION_OPTIONS.field("vector")] * (vectors == "with"))])
+    actions = pq.read_table(folder / f"actions-{vectors}.parquet").cast(schema)
     table = MemoryTable.open(uri, create=False)
     result = measured(lambda: table.commit(actions, run_id=RUN_ID, base_version=0))
-    dataset = lance.dataset(str(uri / "memories.lance"))
+    dataset = lance.dataset(dataset_of(uri))
     written = dataset.to_table(filter=f"run_id = '{RUN_ID}' OR valid_to IS NOT NULL")
     updates = written.filter(pc.is_valid(written["valid_to"])).num_rows
     assert written.num_rows == actions.num_rows + updates + 1
     assert table.version == 1
-    pq.write_table(written, folder / "written.parquet")
+    with_vector = written.num_rows - written["vector"].null_count
+    assert with_vector == (actions.num_rows if vectors == "with" else 0)
+    lance.write_dataset(
+        written, folder / f"written-{vectors}", mode="overwrite", data_storage_version="2.2"
+    )
     return result
 
 
-def run_bare(folder: Path, uri: Path) -> dict[str, float]:
-    """Append the rows of the commit and delete those that it closed."""
-    written = pq.read_table(folder / "written.parquet").cast(table_schema(VECTOR_DIM))
-    closed = written.filter(pc.is_valid(written["valid_to"]))["memory_id"].to_pylist()
-    place = str(uri / "memories.lance")
+def written_rows(folder: Path, vectors: str) -> pa.Table:
+    """Read what the commit wrote."""
+    return lance.dataset(folder / f"written-{vectors}").to_table().cast(table_schema(VECTOR_DIM))
+
+
+def closed_ids(written: pa.Table) -> pa.ChunkedArray:
+    """Give the ids of the rows that the commit closed."""
+    return written.filter(pc.is_valid(written["valid_to"]))["memory_id"]
+
+
+def run_append_delete(folder: Path, uri: Path, vectors: str) -> dict[str, float]:
+    """Append the rows of the commit and delete those that it closed, by their ids."""
+    written, place = written_rows(folder, vectors), dataset_of(uri)
+    closed = closed_ids(written).to_pylist()
 
     def work() -> None:
         dataset = lance.dataset(place)
@@ -185,48 +220,94 @@ def run_bare(folder: Path, uri: Path) -> dict[str, float]:
     return measured(work)
 
 
-def in_process(step: str, folder: Path, uri: Path) -> dict[str, float]:
-    """Run a step in a process of its own."""
-    command = [sys.executable, __file__, "--step", step, str(folder), str(uri)]
+def run_offsets(folder: Path, uri: Path, vectors: str) -> dict[str, float]:
+    """Do the same in one transaction, with the places of the rows known beforehand."""
+    written, place = written_rows(folder, vectors), dataset_of(uri)
+    keys = lance.dataset(place).to_table(columns=["memory_id"], with_row_address=True)
+    closed = keys.filter(pc.is_in(keys["memory_id"], closed_ids(written)))["_rowaddr"]
+    addresses = np.sort(np.asarray(closed))
+    numbers, offsets = addresses >> 32, (addresses & 0xFFFFFFFF).astype(np.int64)
+
+    def work() -> None:
+        dataset = lance.dataset(place)
+        updated: Any = [
+            fragment.delete_rows(offsets[numbers == fragment.fragment_id])
+            for fragment in dataset.get_fragments()
+            if np.any(numbers == fragment.fragment_id)
+        ]
+        new = write_fragments(written, place, schema=written.schema, data_storage_version="2.2")
+        operation = lance.LanceOperation.Update(
+            removed_fragment_ids=[], updated_fragments=updated, new_fragments=new
+        )
+        lance.LanceDataset.commit(place, operation, read_version=dataset.version)
+
+    return measured(work)
+
+
+def run_merge_insert(folder: Path, uri: Path, vectors: str) -> dict[str, float]:
+    """Upsert the new revisions by their ids."""
+    written, place = written_rows(folder, vectors), dataset_of(uri)
+    new = written.filter(written["is_current"])
+
+    def work() -> None:
+        merge = lance.dataset(place).merge_insert("memory_id")
+        merge.when_matched_update_all().when_not_matched_insert_all().execute(new)
+
+    return measured(work)
+
+
+STEPS = {
+    "commit": run_commit,
+    "append_delete": run_append_delete,
+    "offsets": run_offsets,
+    "merge_insert": run_merge_insert,
+}
+
+
+def in_process(*arguments: str) -> str:
+    """Run this script in a process of its own: memory is measured per process."""
+    command = [sys.executable, __file__, *arguments]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603  # ours
-    answer: dict[str, float] = json.loads(done.stdout)
-    return answer
+    return done.stdout
 
 
-def compare(folder: Path, rows: int, actions: int, repeat: int) -> dict[str, Any]:
-    """Run both, alternately, each on a fresh copy."""
-    source = folder / "source"
-    # A process of its own too: on Linux, children inherit their parent's peak memory.
-    command = [sys.executable, __file__, "--prepare", str(rows), str(actions), str(source)]
-    subprocess.run(command, check=True)  # noqa: S603  # ours
-    runs: dict[str, list[dict[str, float]]] = {"commit": [], "bare": []}
+def compare(folder: Path, vectors: str, repeat: int) -> dict[str, Any]:
+    """Run all steps of one case, in turn, each on a fresh copy."""
+    runs: dict[str, list[dict[str, float]]] = {step: [] for step in STEPS}
     for number in range(repeat):
         for step, results in runs.items():
             copy = folder / f"{step}-{number}"
-            copy_table(source, copy)
-            results.append(in_process(step, folder, copy))
+            copy_table(folder / "source", copy)
+            results.append(json.loads(in_process("--step", step, str(folder), str(copy), vectors)))
             shutil.rmtree(copy)
     medians = {
-        f"{step}_{name}": statistics.median(result[name] for result in results)
+        step: {
+            name: round(statistics.median(result[name] for result in results), 3)
+            for name in ("seconds", "cpu_seconds", "peak_mb")
+        }
         for step, results in runs.items()
-        for name in ("seconds", "cpu_seconds", "peak_mb")
     }
-    return {
-        "rows": rows,
-        "actions": actions,
-        **{name: round(value, 3) for name, value in medians.items()},
-        "cpu_ratio": round(medians["commit_cpu_seconds"] / medians["bare_cpu_seconds"], 2),
-        "ratio": round(medians["commit_seconds"] / medians["bare_seconds"], 2),
-        "all_seconds": {
-            step: [round(result["seconds"], 3) for result in results]
-            for step, results in runs.items()
-        },
-        "seed": SEED,
-        "versions": {"lance": lance.__version__, "pyarrow": pa.__version__},
-        "python": platform.python_version(),
-        "cpus": os.cpu_count(),
-        "machine": platform.platform(),
+    ratios = {
+        f"{name}_over_{peer}": round(medians["commit"][name] / medians[peer][name], 2)
+        for peer in STEPS
+        if peer != "commit"
+        for name in ("seconds", "cpu_seconds")
     }
+    seconds = {
+        step: [round(each["seconds"], 3) for each in results] for step, results in runs.items()
+    }
+    return {"medians": medians, "ratios": ratios, "all_seconds": seconds}
+
+
+def targets(cases: dict[str, Any]) -> dict[str, Target]:
+    """Say what each case has to reach."""
+    wanted = {}
+    for vectors, case in cases.items():
+        ratio = case["ratios"]["cpu_seconds_over_append_delete"]
+        peak_gb = case["medians"]["commit"]["peak_mb"] / 1e3
+        wanted[f"cost over append and delete, {vectors} vectors"] = Target(value=ratio, at_most=1.5)
+        wanted[f"peak memory in GB, {vectors} vectors"] = Target(value=peak_gb, at_most=2.5)
+    return wanted
 
 
 def main() -> None:
@@ -235,8 +316,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--actions", type=int, default=2_000)
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--out", type=Path, help="also write the JSON to this file")
-    parser.add_argument("--step", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--step", nargs=4, help=argparse.SUPPRESS)
     parser.add_argument("--prepare", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.prepare is not None:
@@ -244,16 +324,25 @@ def main() -> None:
         prepare(Path(uri), int(rows), int(actions))
         return
     if options.step is not None:
-        step, folder, uri = options.step
-        run = {"commit": run_commit, "bare": run_bare}[step]
-        print(json.dumps(run(Path(folder), Path(uri))))
+        step, folder, uri, vectors = options.step
+        print(json.dumps(STEPS[step](Path(folder), Path(uri), vectors)))
         return
     with tempfile.TemporaryDirectory() as folder:
-        result = compare(Path(folder), options.rows, options.actions, options.repeat)
-    text = json.dumps(result, indent=2)
-    print(text)
-    if options.out is not None:
-        options.out.write_text(text + "\n")
+        sizes = str(options.rows), str(options.actions)
+        # On Linux, children inherit their parent's peak memory: this one stays small.
+        in_process("--prepare", *sizes, str(Path(folder) / "source"))
+        cases = {
+            vectors: compare(Path(folder), vectors, options.repeat)
+            for vectors in ("without", "with")
+        }
+    result = {
+        "rows": options.rows,
+        "actions": options.actions,
+        "seed": SEED,
+        "cases": cases,
+        "machine": machine("pylance", "pyarrow"),
+    }
+    finish(result, targets(cases))
 
 
 if __name__ == "__main__":

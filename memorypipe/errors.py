@@ -19,17 +19,21 @@
         ├── TableNotFoundError
         ├── TableVersionError                     written by a newer library
         ├── RunConflictError                      this run id was committed with other actions
-        └── ConflictError                         memories changed since the plan was made
+        ├── ConflictError                         memories changed since the plan was made
+        ├── UndoConflictError                     later runs built on the run to undo
+        └── HistoryGoneError                      the past asked for is no longer kept
 
 Every error survives pickling: workers raise them, the driver shows them.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 
 __all__ = [
     "BudgetError",
     "ConflictError",
     "EndpointError",
+    "HistoryGoneError",
     "InvalidArgumentError",
     "InvalidCellError",
     "JournalError",
@@ -45,6 +49,7 @@ __all__ = [
     "TableError",
     "TableNotFoundError",
     "TableVersionError",
+    "UndoConflictError",
 ]
 
 
@@ -165,6 +170,37 @@ class ConflictError(TableError):
     def __init__(self, message: str, memory_ids: Sequence[str] = ()) -> None:
         super().__init__(message, tuple(memory_ids))
         self.memory_ids = tuple(memory_ids)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class UndoConflictError(TableError):
+    """Later runs built on what a run did, so that it cannot be undone alone.
+
+    Attributes:
+        run_ids: These runs, newest first.
+    """
+
+    def __init__(self, message: str, run_ids: Sequence[str] = ()) -> None:
+        super().__init__(message, tuple(run_ids))
+        self.run_ids = tuple(run_ids)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class HistoryGoneError(TableError):
+    """The past that was asked for is no longer kept.
+
+    Attributes:
+        horizon: Commit time (UTC) from which on the table's history is whole; None where it is
+            not the horizon that stands in the way.
+    """
+
+    def __init__(self, message: str, horizon: datetime | None = None) -> None:
+        super().__init__(message, horizon)
+        self.horizon = horizon
 
     def __str__(self) -> str:
         return str(self.args[0])

@@ -85,6 +85,10 @@ FACTS = pa.schema(
         _required("message_ids", pa.list_(pa.string())),  # of the messages that it pays for
         _required("message_times", pa.list_(TIME)),  # when each of them was said; null items too
         pa.field("facts_json", pa.string()),  # null: the extraction failed
+        # Facts that did not stand a check, by their place in `facts_json`, from 0; a flag is
+        # "unsupported" (no word of it stands in its sources) or "instruction" (it gives the
+        # memory system orders, or rests on text that does; no decision is asked about it).
+        pa.field("flags", pa.list_(pa.struct([("fact", pa.int32()), ("flag", pa.string())]))),
         _required("status", pa.string()),
         pa.field("error", pa.string()),
         _required("attempts", pa.int32()),
@@ -113,7 +117,7 @@ ACTIONS = pa.schema(
         pa.field("old_memory", pa.string()),
         pa.field("context", pa.string()),
         pa.field("topics", pa.list_(pa.string())),
-        pa.field("event_time", TIME),
+        pa.field("event_time", TIME),  # when it was said, not when it happened
         pa.field("conversation_id", pa.string()),
         pa.field("window_id", pa.string()),
         pa.field("source_ids", pa.list_(pa.string())),
@@ -129,6 +133,8 @@ ACTION_OPTIONS = pa.schema(
         pa.field("external_id", pa.string()),  # of the record in a store it was imported from
         pa.field("metadata", pa.string()),  # JSON object
         pa.field("payload", pa.string()),  # JSON object of type-specific fields
+        pa.field("created_at", TIME),  # in the store it was imported from; of an ADD alone
+        pa.field("updated_at", TIME),  # likewise; else the commit's time
         pa.field("expires_at", TIME),
         # Of `text`, by the table's embedder, as wide as the table's; null: the commit embeds.
         pa.field("vector", pa.list_(pa.float32())),
@@ -177,7 +183,7 @@ def table_schema(vector_dim: int = DEFAULT_VECTOR_DIM) -> pa.Schema:
             pa.field("metadata", pa.string()),  # JSON object
             pa.field("payload", pa.string()),  # JSON object of type-specific fields
             # time
-            pa.field("event_time", TIME),
+            pa.field("event_time", TIME),  # when it was said, not when it happened
             _required("created_at", TIME),
             _required("updated_at", TIME),
             _required("valid_from", TIME),

@@ -3,49 +3,20 @@
 It retries nothing and limits nothing.
 """
 
-import asyncio
-import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from importlib.metadata import version
+from dataclasses import replace
 from typing import Any
-from urllib.parse import urlencode, urlsplit, urlunsplit
 
-import aiohttp
-import orjson
-from multidict import CIMultiDict
-from yarl import URL
-
-from memorypipe.errors import EndpointError, ModelError, RetryableModelError
-from memorypipe.llm.connecting import split_login
-from memorypipe.llm.http_errors import connection_error, status_error
-from memorypipe.llm.keys import resolve_key
 from memorypipe.llm.limits.rate_headers import RateReader
+from memorypipe.llm.posting import OPTIONS, Poster
 from memorypipe.llm.replies.completion import read_completion, with_usage
 from memorypipe.llm.spec import ModelSpec
-from memorypipe.llm.transport import Answer, Timeouts, Transport, read_timeout
 from memorypipe.llm.types import Reply, Request
 
 __all__ = ["OpenAIModel"]
 
 _PATH = "/chat/completions"
-_OK = range(200, 300)
-# Looked up here: within the first request it would delay that one into those that follow.
-_USER_AGENT = f"memorypipe/{version('memorypipe')}"
-
-# Arguments of the call that are no fields of the body.
-_OPTIONS = ("extra_headers", "extra_query", "timeout")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Way:
-    """What is the same for every request with the same options."""
-
-    options: Mapping[str, Any]
-    url: URL
-    headers: CIMultiDict[str]
-    timeouts: Timeouts
 
 
 class OpenAIModel:
@@ -76,13 +47,8 @@ class OpenAIModel:
         environ: Mapping[str, str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        read_timeout(spec.params.get("timeout"))
         self._spec = spec
-        self._environ = environ
-        self._clock = clock
-        self._transport = Transport(spec)
-        self._key: str | None = None
-        self._way: _Way | None = None
+        self._poster = Poster(spec, _PATH, product="chat completion", environ=environ, clock=clock)
         self._rate = RateReader()
 
     async def complete(self, request: Request) -> Reply:
@@ -96,21 +62,18 @@ class OpenAIModel:
                 not trusted, a redirect to another host, a web page instead of a reply, and a key
                 that cannot be read.
         """
-        if self._key is None:
-            self._use_key(resolve_key(self._spec.api_key, self._environ))
-        way, body = self._call(request)
-        started_s = self._clock()
-        try:
-            answer = await self._transport.post(
-                way.url, body, headers=way.headers, timeouts=way.timeouts
-            )
-        except (aiohttp.ClientError, OSError) as error:
-            # Messages of these can quote addresses with a password in them: the class must do.
-            raise connection_error(self._spec, error) from None
-        latency_ms = (self._clock() - started_s) * 1e3
-        if answer.status not in _OK:
-            raise self._status_error(answer, request)
-        return self._reply(answer, request, latency_ms)
+        params = {**request.params, **self._spec.params}
+        options = {name: params.pop(name, None) for name in OPTIONS}
+        extra_body = params.pop("extra_body", None) or {}
+        completion, answer, latency_ms = await self._poster.post(
+            {"model": self._spec.model, "messages": request.messages, **params, **extra_body},
+            options=options,
+            messages=request.messages,
+        )
+        reply = self._read(completion, latency_ms)
+        reply = with_usage(reply, request.messages)
+        rate = self._rate.read(answer.headers)
+        return reply if rate is None else replace(reply, rate=rate)
 
     async def refresh_key(self) -> None:
         """Read the key again, for the requests to come.
@@ -118,139 +81,16 @@ class OpenAIModel:
         Raises:
             EndpointError: As `memorypipe.llm.keys.resolve_key`.
         """
-        # A callable may ask a server; the loop goes on meanwhile.
-        key = await asyncio.to_thread(resolve_key, self._spec.api_key, self._environ)
-        self._use_key(key)
+        await self._poster.refresh_key()
 
     async def close(self) -> None:
         """Close the connections; another request would open new ones."""
-        await self._transport.close()
+        await self._poster.close()
 
-    def _use_key(self, key: str) -> None:
-        if not (key.isascii() and key.isprintable()):
-            raise EndpointError(
-                f"The key for {self._spec.endpoint!r} holds a character that no header can carry."
-            )
-        self._key, self._way = key, None
-
-    def _call(self, request: Request) -> tuple[_Way, bytes]:
-        params = {**request.params, **self._spec.params}
-        options = {name: params.pop(name, None) for name in _OPTIONS}
-        if self._way is None or self._way.options != options:
-            self._way = self._find_way(options)
-        extra_body = params.pop("extra_body", None) or {}
-        body = {"model": self._spec.model, "messages": request.messages, **params, **extra_body}
-        return self._way, _encode(body)
-
-    def _find_way(self, options: Mapping[str, Any]) -> _Way:
-        address, login = split_login(self._spec.base_url)
-        parts = urlsplit(address)
-        query = "&".join(filter(None, (parts.query, _query(options["extra_query"] or {}))))
-        path = parts.path.rstrip("/") + _PATH
-        headers = CIMultiDict(
-            {
-                "Authorization": f"Bearer {self._key}",
-                "Content-Type": "application/json",
-                "Accept": "application/json",
-                "User-Agent": _USER_AGENT,
-            }
-        )
-        headers.update(login)
-        headers.update(options["extra_headers"] or {})
-        return _Way(
-            options=options,
-            url=URL(urlunsplit(parts._replace(path=path, query=query, fragment="")), encoded=True),
-            headers=headers,
-            timeouts=read_timeout(options["timeout"]),
-        )
-
-    def _status_error(self, answer: Answer, request: Request) -> ModelError:
-        try:
-            body = orjson.loads(answer.content)
-        except orjson.JSONDecodeError:
-            body = None
-        return self._error(answer.status, answer, body, request)
-
-    def _error(self, status: int, answer: Answer, body: object, request: Request) -> ModelError:
-        return status_error(
-            self._spec, status, answer.headers, body, request.messages, key=self._key
-        )
-
-    def _reply(self, answer: Answer, request: Request, latency_ms: float) -> Reply:
-        completion = self._completion(answer)
-        error = completion.get("error")
-        if isinstance(error, Mapping):
-            # Some gateways answer 200 and tell of the failure behind them in the body.
-            code = error.get("code")
-            status = code if isinstance(code, int) else 502
-            raise self._error(status, answer, completion, request)
+    def _read(self, completion: dict[str, Any], latency_ms: float) -> Reply:
         reply = read_completion(completion, latency_ms=latency_ms)
-        if reply is None:
-            if "choices" not in completion:
-                raise self._not_an_endpoint("JSON that is no chat completion")
-            raise self._malformed("The reply has no choices", "no_choices")
-        reply = with_usage(reply, request.messages)
-        rate = self._rate.read(answer.headers)
-        return reply if rate is None else replace(reply, rate=rate)
-
-    def _completion(self, answer: Answer) -> dict[str, Any]:
-        content = answer.content
-        if "html" in answer.headers.get("content-type", "") or content.lstrip()[:1] == b"<":
-            raise self._not_an_endpoint("a web page")
-        try:
-            completion = _parse(content)
-        except ValueError:
-            raise self._malformed("The reply is no whole JSON", "malformed_reply") from None
-        if not isinstance(completion, dict):
-            raise self._not_an_endpoint("JSON that is no chat completion")
-        return completion
-
-    def _not_an_endpoint(self, what: str) -> EndpointError:
-        return EndpointError(
-            f"{self._spec.endpoint!r} answers with {what} (model {self._spec.model!r}). Check "
-            f"base_url: it usually ends in '/v1', and '/chat/completions' is added to it."
-        )
-
-    def _malformed(self, what: str, kind: str) -> RetryableModelError:
-        return RetryableModelError(
-            f"{what} (endpoint {self._spec.endpoint!r}, model {self._spec.model!r}).", kind
-        )
-
-
-def _query(values: Mapping[str, Any], outer: str = "") -> str:
-    """Write a query: lists repeat the name, mappings put theirs in brackets, nulls are left out.
-
-    Example:
-        >>> _query({"api-version": 1, "tags": ["a", "b"], "dry": True, "x": {"y": "&"}})
-        'api-version=1&tags=a&tags=b&dry=true&x%5By%5D=%26'
-    """
-    written = []
-    for name, value in values.items():
-        full = f"{outer}[{name}]" if outer else name
-        if isinstance(value, Mapping):
-            written.append(_query(value, full))
-            continue
-        many = value if isinstance(value, list | tuple) else [value]
-        pairs = [(full, _query_text(one)) for one in many if one is not None]
-        written.append(urlencode(pairs))
-    return "&".join(filter(None, written))
-
-
-def _query_text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _encode(body: Mapping[str, Any]) -> bytes:
-    try:
-        return orjson.dumps(body, option=orjson.OPT_NON_STR_KEYS)
-    except TypeError:
-        # The standard library also writes a lone surrogate, and integers of any size.
-        return json.dumps(body).encode()
-
-
-def _parse(content: bytes) -> Any:
-    try:
-        return orjson.loads(content)
-    except orjson.JSONDecodeError:
-        # The standard library also takes a lone surrogate: half an emoji, where a model was cut.
-        return json.loads(content)
+        if reply is not None:
+            return reply
+        if "choices" not in completion:
+            raise self._poster.not_an_endpoint()
+        raise self._poster.malformed("The reply has no choices", "no_choices")

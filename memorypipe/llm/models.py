@@ -1,6 +1,6 @@
 """From a spec to the live model that it describes."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from memorypipe.llm.offline import OfflineModel
@@ -8,7 +8,7 @@ from memorypipe.llm.replicas import ReplicaModel
 from memorypipe.llm.spec import OFFLINE_URL, ModelSpec, display_url
 from memorypipe.llm.types import Model
 
-__all__ = ["make_model"]
+__all__ = ["make_model", "over_replicas"]
 
 
 def make_model(spec: ModelSpec, *, environ: Mapping[str, str]) -> Model:
@@ -27,12 +27,22 @@ def make_model(spec: ModelSpec, *, environ: Mapping[str, str]) -> Model:
     # Importing what sends takes half a second, which the rules need not spend.
     from memorypipe.llm.client import OpenAIModel  # noqa: PLC0415  # see above
 
+    return over_replicas(spec, lambda each: OpenAIModel(each, environ=environ))
+
+
+def over_replicas(spec: ModelSpec, make: Callable[[ModelSpec], Model]) -> Model:
+    """Make the model of every address of a spec, and one model over them where there are several.
+
+    Args:
+        spec: What to call.
+        make: Makes the model of one address.
+    """
     if not spec.replicas:
-        return OpenAIModel(spec, environ=environ)
+        return make(spec)
     replicas: dict[str, Model] = {}
     for url in spec.urls:
         each = replace(spec, base_url=url, replicas=(), endpoint_name=_name(spec, url, replicas))
-        replicas[each.endpoint] = OpenAIModel(each, environ=environ)
+        replicas[each.endpoint] = make(each)
     return ReplicaModel(replicas)
 
 

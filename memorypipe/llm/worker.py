@@ -33,7 +33,7 @@ from memorypipe.llm.stage import Outcome, Stage
 from memorypipe.llm.tally import Tally
 from memorypipe.llm.types import Model
 
-__all__ = ["Worker", "all_or_none", "close_workers", "get_worker"]
+__all__ = ["Worker", "all_or_none", "close_workers", "get_worker", "share_worker"]
 
 TaskT = TypeVar("TaskT")
 ValueT = TypeVar("ValueT")
@@ -55,6 +55,7 @@ class Worker:
         rng: Dice of the retry jitter.
         coordinator: Who shares the limits out where several workers keep them together; None
             where this worker is on its own.
+        make_loop: Makes the loop that it lives on; with it comes the clock of all waiting.
 
     Attributes:
         admission: Holds blocks back whose rows could not be asked soon anyway.
@@ -67,6 +68,7 @@ class Worker:
         model: Model | None = None,
         rng: random.Random | None = None,
         coordinator: Coordinator | None = None,
+        make_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
     ) -> None:
         self.spec = spec
         self.admission = Admission(_ROWS_IN_HAND * spec.concurrency)
@@ -93,7 +95,7 @@ class Worker:
             rng=rng or random.Random(),  # noqa: S311  # jitter, no secret
         )
         self._jobs: set[asyncio.Task[Any]] = set()
-        self._loop = asyncio.new_event_loop()
+        self._loop = make_loop()
         self._thread = threading.Thread(target=self._serve, name="memorypipe-llm", daemon=True)
         self._thread.start()
 
@@ -279,10 +281,14 @@ def get_worker(spec: ModelSpec, connect: Connect = lambda _spec: None) -> Worker
         spec: What to call, and how.
         connect: Finds the coordinator of its run, where it has one.
     """
-    key = spec.key()
+    return share_worker(spec.key(), lambda: Worker(spec, coordinator=connect(spec)))
+
+
+def share_worker(key: str, make: Callable[[], Worker]) -> Worker:
+    """Give this process's worker of a key; it is made on first use."""
     with _workers_lock:
         if key not in _workers:
-            _workers[key] = Worker(spec, coordinator=connect(spec))
+            _workers[key] = make()
         return _workers[key]
 
 

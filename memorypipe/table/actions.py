@@ -1,9 +1,11 @@
 """Actions as a commit takes them: checked, in the order of their scopes and steps."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,8 +15,13 @@ from memorypipe.errors import InvalidArgumentError
 from memorypipe.schema import ACTION_OPTIONS, ACTIONS, LEDGER
 from memorypipe.table.content_hash import content_hash
 from memorypipe.table.records import SYSTEM_TYPES
+from memorypipe.table.text_hashes import text_hashes
+from memorypipe.table.vectors import one_chunk, take_vectors
 
 __all__ = ["EVENTS", "Batch", "batch_hash", "check_actions", "check_ledger"]
+
+# A key of one pair of harmless strings: the canonical form of its scope, at a glance.
+_PLAIN_KEY = re.compile(r'\[\["[\w.:@-]+","[\w.:@-]+"\]\]', re.ASCII)
 
 EVENTS = ("ADD", "UPDATE", "DELETE", "NONE")
 
@@ -51,8 +58,7 @@ def check_actions(actions: pa.Table) -> Batch:
     for field in ACTION_OPTIONS:
         if field.name not in table.column_names:
             table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-    table = table.sort_by([("scope_key", "ascending"), ("seq", "ascending")])
-    table = table.combine_chunks()
+    table = _sorted(table)
     _check_values(table)
     scopes = _scopes(table)
     hashes = _text_hashes(table)
@@ -110,6 +116,19 @@ def _conform(table: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
         ) from error
 
 
+def _sorted(table: pa.Table) -> pa.Table:
+    """Sort by scope key and step; vectors are moved apart from the rest, as Arrow is slow there."""
+    # Sorting the few keys that there are, then numbers, is quicker than sorting all rows by text.
+    encoded = table["scope_key"].combine_chunks().dictionary_encode()
+    ranks = np.empty(len(encoded.dictionary), np.int64)
+    ranks[np.asarray(pc.sort_indices(encoded.dictionary))] = np.arange(len(ranks))
+    order = np.lexsort((np.asarray(table["seq"]), ranks[np.asarray(encoded.indices)]))
+    vectors = take_vectors(table["vector"], order)
+    place = table.schema.get_field_index("vector")
+    rest = table.drop_columns(["vector"]).take(pa.array(order)).combine_chunks()
+    return rest.add_column(place, ACTION_OPTIONS.field("vector"), vectors)
+
+
 def _check_values(table: pa.Table) -> None:
     events = set(pc.unique(table["event"]).to_pylist())
     if unknown := sorted(events.difference(EVENTS)):
@@ -132,19 +151,16 @@ def _check_values(table: pa.Table) -> None:
 
 def _scopes(table: pa.Table) -> dict[str, dict[str, str]]:
     """Read each scope from its key, which alone decides where rows go."""
-    firsts = table.select(["scope_key", "scope"]).append_column(
-        "row", pa.array(range(table.num_rows), pa.int64())
-    )
-    firsts = firsts.take(
-        firsts.group_by("scope_key", use_threads=False).aggregate([("row", "min")])["row_min"]
-    )
-    return {
-        row["scope_key"]: _checked_scope(row["scope_key"], dict(row["scope"]))
-        for row in firsts.drop_columns(["row"]).to_pylist()
-    }
+    encoded = table["scope_key"].combine_chunks().dictionary_encode()
+    # The rows are sorted by the key: where it changes, the next one begins.
+    firsts = np.flatnonzero(np.diff(np.asarray(encoded.indices), prepend=-1))
+    keys, scopes = encoded.dictionary.to_pylist(), table["scope"].take(pa.array(firsts)).to_pylist()
+    return {key: _checked_scope(key, dict(scope)) for key, scope in zip(keys, scopes, strict=True)}
 
 
 def _checked_scope(key: str, scope: dict[str, Any]) -> dict[str, str]:
+    if _PLAIN_KEY.fullmatch(key) and (said := dict(orjson.loads(key))) == scope:
+        return said
     if ids.scope_key(scope) != key:
         raise InvalidArgumentError(
             f"Scope key {key!r} does not belong to the scope {scope!r}, whose key is "
@@ -154,14 +170,9 @@ def _checked_scope(key: str, scope: dict[str, Any]) -> dict[str, str]:
 
 
 def _text_hashes(table: pa.Table) -> pa.Array:
-    events, texts = table["event"].to_pylist(), table["text"].to_pylist()
-    return pa.array(
-        [
-            ids.text_hash(text) if event in {"ADD", "UPDATE"} else None
-            for event, text in zip(events, texts, strict=True)
-        ],
-        pa.string(),
-    )
+    says = pc.is_in(table["event"], pa.array(["ADD", "UPDATE"]))
+    texts = pc.if_else(says, table["text"], pa.scalar(None, pa.string()))
+    return text_hashes(one_chunk(texts))
 
 
 def _mint_missing_ids(table: pa.Table) -> pa.Table:

@@ -1,7 +1,8 @@
 """The commit of a batch of actions: fold it against what the table holds, close, write."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -10,12 +11,19 @@ import pyarrow.compute as pc
 
 from memorypipe.errors import ConflictError
 from memorypipe.table.actions import Batch
-from memorypipe.table.fold import Conflict, Folded, Known, fold, index_known
+from memorypipe.table.blocks import read_blocks, without_blocked
+from memorypipe.table.changes import Conflict, Folded
+from memorypipe.table.embedding import check_given
+from memorypipe.table.erased import erased_reasons, without_scope_keys, without_scopes
+from memorypipe.table.fold import fold
+from memorypipe.table.fold_index import Known
+from memorypipe.table.guards import Guards, guarded_reasons
 from memorypipe.table.ledger import write_ledger
-from memorypipe.table.records import RunRecord
-from memorypipe.table.rows import Stamp, closing_rows, new_rows
+from memorypipe.table.new_rows import new_rows
+from memorypipe.table.records import Head, RunRecord
+from memorypipe.table.rows import Stamp, closing_rows
 from memorypipe.table.storage import ADDRESS, Snapshot
-from memorypipe.table.times import Clock, next_commit_time
+from memorypipe.table.times import Clock, next_commit_time, revisions_expire_at
 from memorypipe.table.transaction import CommitResult, Transaction, moment_of
 
 __all__ = ["BatchCommit", "CommitRequest"]
@@ -38,6 +46,8 @@ class CommitRequest:
         info: Kept in the run row.
         labels: Kept in the run row and on every new revision.
         on_conflict: Raise, or hold the scopes back.
+        has_revisions: Whether what it closes is kept for as long as the table says.
+        guards: How much of a scope it may delete.
     """
 
     batch: Batch
@@ -49,6 +59,8 @@ class CommitRequest:
     info: Mapping[str, Any]
     labels: Mapping[str, str] | None
     on_conflict: Literal["raise", "skip"]
+    has_revisions: bool = True
+    guards: Guards = field(default_factory=Guards)
 
 
 class _LedgerFile:
@@ -60,6 +72,9 @@ class _LedgerFile:
         self._ledger = request.ledger
         self._held_back: frozenset[str] | None = None
         self._written: tuple[str | None, int] = (None, 0)
+
+    def scope_keys(self) -> set[str]:
+        return set(pc.unique(self._ledger["scope_key"]).to_pylist())
 
     def rows_without(self, held_back: frozenset[str]) -> pa.Table:
         held = pc.is_in(self._ledger["scope_key"], pa.array(sorted(held_back), pa.string()))
@@ -84,6 +99,7 @@ class BatchCommit:
 
     def __init__(self, uri: str, request: CommitRequest) -> None:
         self._request = request
+        self._batch = request.batch
         self._ledger = _LedgerFile(uri, request)
         self.run_id = request.run_id
         self.part = request.part
@@ -95,19 +111,30 @@ class BatchCommit:
         Raises:
             ConflictError: If memories changed or are not there, unless `on_conflict` is
                 ``"skip"``.
+            InvalidArgumentError: For a vector that the table cannot take.
         """
         request = self._request
+        check_given(request.batch, snapshot.head.vector_dim)
         base_time = (
             None if request.base_version is None else moment_of(snapshot, request.base_version)
         )
-        folded, known = _fold_until_known(snapshot, request.batch, base_time)
-        held_back = self._held_back(folded)
-        if not folded.changes and not self._ledger.rows_without(frozenset(held_back)).num_rows:
+        held_back = self._leave_erased_out(snapshot)
+        blocked = self._leave_blocked_out(snapshot)
+        folded, known = _fold_until_known(snapshot, self._batch, base_time)
+        if guarded := guarded_reasons(
+            snapshot, request.run_id, self._retired(folded), request.guards
+        ):
+            self._batch = without_scopes(self._batch, guarded)
+            folded, known = _fold_until_known(snapshot, self._batch, base_time)
+        held_back |= guarded | self._held_back(folded)
+        folded.blocked = sum(blocked[key] for key in blocked.keys() - held_back.keys())
+        if not len(folded.changes) and not self._ledger.rows_without(frozenset(held_back)).num_rows:
             return CommitResult(
                 outcome="nothing",
                 version=snapshot.head.number,
                 none=folded.none,
                 duplicates=folded.duplicates,
+                blocked=folded.blocked,
                 ids=folded.ids,
                 held_back=held_back,
             )
@@ -115,11 +142,29 @@ class BatchCommit:
         moment = next_commit_time(clock, snapshot.head.committed_at)
         run = replace(
             self._record(folded, snapshot.head.number + 1, moment),
-            held_back=held_back,
+            held_back=without_scope_keys(held_back, snapshot.head.settings),
             ledger=ledger,
             ledger_rows=ledger_rows,
         )
-        return self._transaction(snapshot.head.vector_dim, folded, known, run)
+        return self._transaction(snapshot.head, folded, known, run)
+
+    def _leave_erased_out(self, snapshot: Snapshot) -> dict[str, str]:
+        """Take the actions of erased scopes out of the batch; their scope keys, with the reason."""
+        request = self._request
+        scope_keys = {*request.batch.scopes, *self._ledger.scope_keys()}
+        erased = erased_reasons(snapshot.head.settings, scope_keys)
+        self._batch = without_scopes(request.batch, erased)
+        return erased
+
+    def _leave_blocked_out(self, snapshot: Snapshot) -> Counter[str]:
+        """Make nothing of what would bring back what was forgotten; how many, by scope key."""
+        blocks = read_blocks(snapshot, self._batch.scopes)
+        self._batch, blocked = without_blocked(self._batch, blocks)
+        return blocked
+
+    def _retired(self, folded: Folded) -> Counter[str]:
+        deletes = folded.changes.last.filter(pc.equal(folded.changes.event, "DELETE"))
+        return Counter(self._batch.actions["scope_key"].take(deletes).to_pylist())
 
     def _held_back(self, folded: Folded) -> dict[str, str]:
         conflicts = folded.conflicts
@@ -138,8 +183,7 @@ class BatchCommit:
         }
 
     def _record(self, folded: Folded, number: int, moment: datetime) -> RunRecord:
-        request, actions = self._request, self._request.batch.actions
-        events = [change.event for change in folded.changes]
+        request, actions = self._request, self._batch.actions
         return RunRecord(
             run_id=request.run_id,
             part=request.part,
@@ -147,34 +191,37 @@ class BatchCommit:
             committed_at=moment,
             content_hash=request.content_hash,
             base_version=request.base_version,
-            added=events.count("ADD"),
-            updated=events.count("UPDATE"),
-            deleted=events.count("DELETE"),
+            added=folded.changes.count("ADD"),
+            updated=folded.changes.count("UPDATE"),
+            deleted=folded.changes.count("DELETE"),
             none=folded.none,
             duplicates=folded.duplicates,
+            blocked=folded.blocked,
             ids=folded.ids,
             model=_only(actions["model"]),
             prompt_hash=_only(actions["prompt_hash"]),
             labels=request.labels,
             info=request.info,
+            has_revisions=request.has_revisions,
         )
 
-    def _transaction(
-        self, vector_dim: int, folded: Folded, known: Known, run: RunRecord
-    ) -> Transaction:
-        closed = [change.base for change in folded.changes if change.base is not None]
-        base = known.rows.take(pa.array(closed, pa.int64()))
+    def _transaction(self, head: Head, folded: Folded, known: Known, run: RunRecord) -> Transaction:
+        base = known.rows.take(folded.changes.base.drop_null())
         stamp = Stamp(moment=run.committed_at, run_id=run.run_id, labels=run.labels)
         new = new_rows(
-            self._request.batch,
+            self._batch,
             folded.changes,
             base.drop_columns([ADDRESS]),
             stamp=stamp,
-            vector_dim=vector_dim,
+            vector_dim=head.vector_dim,
         )
+        ttl_days = head.settings.revision_ttl_days if run.has_revisions else 0
+        expires = revisions_expire_at(run.committed_at, ttl_days)
         return Transaction(
             closed=base[ADDRESS].combine_chunks(),
-            rows=pa.concat_tables([closing_rows(base, run.committed_at, vector_dim), new]),
+            rows=pa.concat_tables(
+                [closing_rows(base, run.committed_at, head.vector_dim, expires), new]
+            ),
             run=run,
         )
 
@@ -185,14 +232,13 @@ def _fold_until_known(
     """Fold; where that needs ids which nobody looked up, look them up and fold again."""
     named = batch.actions["memory_id"].drop_null()
     hashes = pc.unique(batch.text_hash.filter(pc.equal(batch.actions["event"], "ADD")))
-    wanted = set(named.to_pylist())
+    wanted = pc.unique(named)
     while True:
-        rows = snapshot.locate(pa.array(sorted(wanted), pa.string()), hashes)
-        known = index_known(rows, wanted, batch)
+        known = Known(rows=snapshot.locate(wanted, hashes), looked_up=wanted)
         folded = fold(batch, known, base_time=base_time)
         if not folded.unseen:
             return folded, known
-        wanted |= folded.unseen
+        wanted = pc.unique(pa.concat_arrays([wanted, pa.array(sorted(folded.unseen))]))
 
 
 def _describe(conflicts: Collection[Conflict], base_version: int | None) -> str:

@@ -44,6 +44,8 @@ def _parts(column: pa.Array) -> Iterator[Any]:
     if pa.types.is_list(kind):
         yield _numbers(pc.list_value_length(column), _NULL_LENGTH)
         yield from _parts(pc.list_flatten(column))
+    elif pa.types.is_string(kind) and column.null_count == 0 and len(column):
+        yield from _whole_strings(column)
     elif pa.types.is_string(kind) or pa.types.is_binary(kind):
         yield _numbers(pc.binary_length(column), _NULL_LENGTH)
         values = column.drop_null().cast(pa.binary())
@@ -51,6 +53,15 @@ def _parts(column: pa.Array) -> Iterator[Any]:
         yield pc.binary_join(whole, b"")[0].as_buffer()
     else:
         yield _numbers(column.cast(pa.int64()), _NULL_NUMBER)
+
+
+def _whole_strings(column: pa.Array) -> Iterator[Any]:
+    """Yield the same for strings without nulls, as they lie in memory."""
+    _, offset_buffer, data = column.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32, len(column) + 1, column.offset * 4)
+    yield np.diff(offsets.astype(np.int64)).tobytes()
+    if data is not None:
+        yield memoryview(data)[offsets[0] : offsets[-1]]
 
 
 def _numbers(column: pa.Array, null: int) -> bytes:

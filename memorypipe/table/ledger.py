@@ -4,8 +4,10 @@ A file is written before the commit that names it in its run row: what a run row
 does not count.
 """
 
+import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from datetime import datetime
 from uuid import uuid4
 
 import pyarrow as pa
@@ -16,7 +18,16 @@ import pyarrow.parquet as pq
 from memorypipe import ids
 from memorypipe.schema import LEDGER
 
-__all__ = ["LEDGER_FILE", "LEDGER_KEY", "read_ledger_keys", "write_ledger"]
+__all__ = [
+    "LEDGER_FILE",
+    "LEDGER_KEY",
+    "read_ledger",
+    "read_ledger_keys",
+    "remove_ledgers",
+    "unnamed_ledgers",
+    "write_ledger",
+    "write_ledger_file",
+]
 
 LEDGER_KEY = pa.binary(16)
 
@@ -41,13 +52,49 @@ def write_ledger(uri: str, ledger: pa.Table, *, run_id: str) -> str:
     """
     columns = [ledger[name].to_pylist() for name in ("scope_key", "conversation_id", "message_id")]
     keys = pa.array([ids.ledger_key(*row) for row in zip(*columns, strict=True)], LEDGER_KEY)
+    table = pa.table([*ledger.columns, keys], schema=LEDGER_FILE)
+    return write_ledger_file(uri, table, run_id=run_id)
+
+
+def read_ledger(uri: str, name: str) -> pa.Table:
+    """Read a ledger file: schema `LEDGER_FILE`."""
+    filesystem, folder = _folder(uri)
+    return pq.read_table(f"{folder}/{name}", filesystem=filesystem, schema=LEDGER_FILE)
+
+
+def write_ledger_file(uri: str, rows: pa.Table, *, run_id: str) -> str:
+    """Write rows of `LEDGER_FILE`, whatever their keys say, under a new name."""
     filesystem, folder = _folder(uri)
     filesystem.create_dir(folder, recursive=True)
     # Two processes may commit one run at once: neither may write into the other's file.
     name = f"{_UNSAFE.sub('_', run_id)[:_NAME_CHARS]}-{uuid4().hex}.parquet"
-    table = pa.table([*ledger.columns, keys], schema=LEDGER_FILE)
-    pq.write_table(table, f"{folder}/{name}", filesystem=filesystem)
+    pq.write_table(rows, f"{folder}/{name}", filesystem=filesystem)
     return name
+
+
+def remove_ledgers(uri: str, names: Iterable[str]) -> None:
+    """Remove ledger files that no run names any more; those that are gone already stay so."""
+    filesystem, folder = _folder(uri)
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            filesystem.delete_file(f"{folder}/{name}")
+
+
+def unnamed_ledgers(uri: str, named: Collection[str | None]) -> dict[str, datetime]:
+    """List the ledger files that no run names: of failed commits, or of such under way.
+
+    Args:
+        uri: Of the table.
+        named: By the run rows.
+
+    Returns:
+        Name to when it was written (UTC).
+    """
+    filesystem, folder = _folder(uri)
+    found = filesystem.get_file_info(pafs.FileSelector(folder, allow_not_found=True))
+    return {
+        each.base_name: each.mtime for each in found if each.is_file and each.base_name not in named
+    }
 
 
 def read_ledger_keys(uri: str, names: Iterable[str]) -> pa.Array:

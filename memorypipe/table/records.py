@@ -5,7 +5,7 @@ A run row is written once per commit and never changes: who committed, when, wha
 ledger lies.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
@@ -41,6 +41,7 @@ RUNS = pa.schema(
         pa.field("run_id", pa.string(), nullable=False),
         pa.field("part", pa.int32(), nullable=False),
         pa.field("kind", pa.string(), nullable=False),
+        pa.field("undone", pa.bool_(), nullable=False),  # an undo that stands took it back
         pa.field("commit_number", pa.int32(), nullable=False),
         pa.field("committed_at", TIME, nullable=False),
         pa.field("base_version", pa.int32()),
@@ -54,6 +55,9 @@ RUNS = pa.schema(
         pa.field("ledger_rows", pa.int64(), nullable=False),
         pa.field("model", pa.string()),  # null where actions name none, or several
         pa.field("prompt_hash", pa.string()),  # as `model`
+        pa.field("tokens_in", pa.int64()),  # of `info`, as are the next two; null where it has none
+        pa.field("tokens_out", pa.int64()),
+        pa.field("cost", pa.float64()),
         pa.field("labels", LABELS),
         pa.field("info", pa.string(), nullable=False),  # JSON object
     ]
@@ -70,12 +74,18 @@ class Settings:
         artifact_ttl_days: How long journal, plans, rejects and reports are kept after the commit
             of their run; None: for ever.
         history_horizon: Commit time (UTC) from which on the history is whole; None: all of it.
+        revisions_horizon: Commit time (UTC) up to which vacuum may have dropped what was
+            superseded; erasure does not move it, since it takes whole records.
+        erased: Names of the scopes that were erased and stay blocked, as from
+            `memorypipe.table.erased.erased_name`.
     """
 
     embedder: str | None = None
     revision_ttl_days: int | None = 365
     artifact_ttl_days: int | None = 30
     history_horizon: datetime | None = None
+    revisions_horizon: datetime | None = None
+    erased: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +147,9 @@ class RunRecord:
         prompt_hash: The one prompt that the actions name.
         labels: Given with the commit.
         info: Given with the commit, any JSON values.
+        has_revisions: Whether what it closed is kept for a while; else it cannot be undone.
+        undoes: Numbers of the commits that it undid.
+        reopens: Of these, the ones whose ledger does not count while this one stands.
     """
 
     run_id: str
@@ -160,6 +173,9 @@ class RunRecord:
     prompt_hash: str | None = None
     labels: Mapping[str, str] | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
+    has_revisions: bool = True
+    undoes: Sequence[int] = ()
+    reopens: Sequence[int] = ()
 
 
 # Fields of a run record that have a column of the table; the others go into `payload`.
@@ -222,9 +238,10 @@ def read_head(row: Mapping[str, Any]) -> Head:
 def _read_settings(values: Mapping[str, Any]) -> Settings:
     """Read settings; an older version wrote fewer, a later one may have written more."""
     known = {each.name: values[each.name] for each in fields(Settings) if each.name in values}
-    if known.get("history_horizon") is not None:
-        known["history_horizon"] = datetime.fromisoformat(known["history_horizon"])
-    return Settings(**known)
+    for name in ("history_horizon", "revisions_horizon"):
+        if known.get(name) is not None:
+            known[name] = datetime.fromisoformat(known[name])
+    return Settings(**{**known, "erased": tuple(known.get("erased", ()))})
 
 
 def run_row(run: RunRecord, vector_dim: int) -> pa.Table:
@@ -255,6 +272,7 @@ def _read_run(row: Mapping[str, Any]) -> RunRecord:
         payload = orjson.loads(row["payload"])
     except orjson.JSONDecodeError as error:
         raise TableError(f"The run row of {row['run_id']!r} holds no JSON payload.") from error
+    payload |= {name: tuple(payload.get(name, ())) for name in ("undoes", "reopens")}
     return RunRecord(
         run_id=row["run_id"],
         number=row["revision"],
@@ -267,12 +285,28 @@ def _read_run(row: Mapping[str, Any]) -> RunRecord:
     )
 
 
-def runs_table(runs: Iterable[RunRecord]) -> pa.Table:
-    """Show run records as an Arrow table with the schema `RUNS`, newest last."""
+def _spent(info: Mapping[str, Any]) -> dict[str, float | None]:
+    """Take out of what a caller told whatever is a number of tokens or a cost."""
+    kinds = {"tokens_in": int, "tokens_out": int, "cost": int | float}
+    return {
+        name: info[name] if isinstance(info.get(name), kind) else None
+        for name, kind in kinds.items()
+    }
+
+
+def runs_table(runs: Iterable[RunRecord], undone: Collection[int] = ()) -> pa.Table:
+    """Show run records as an Arrow table with the schema `RUNS`, newest last.
+
+    Args:
+        runs: In the order of their commits.
+        undone: Numbers of the commits that do not count.
+    """
     rows = [
         {
             **asdict(run),
+            **_spent(run.info),
             "commit_number": run.number,
+            "undone": run.number in undone,
             "held_back": sorted(run.held_back),
             "labels": None if run.labels is None else sorted(run.labels.items()),
             "info": orjson.dumps(run.info).decode(),

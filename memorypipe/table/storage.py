@@ -1,18 +1,21 @@
 """What a back end of the memory table must do: snapshots to read, one atomic commit to write."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 import pyarrow as pa
 
 from memorypipe.errors import TableError
+from memorypipe.table.embedding import Revector
 from memorypipe.table.records import Head
+from memorypipe.table.search_all import Wanted
 
 __all__ = [
     "ADDRESS",
     "HEAVY_COLUMNS",
+    "Piece",
     "RaceLostError",
     "Snapshot",
     "Storage",
@@ -20,7 +23,7 @@ __all__ = [
     "Where",
 ]
 
-# Column of `Snapshot.locate`: where the back end keeps the row, good for that snapshot only.
+# Column of `Snapshot.locate` and `scan`: where the back end keeps the row, in that snapshot only.
 ADDRESS = "_address"
 
 # Never read for a commit: both are null on what it closes and follow from the text elsewhere.
@@ -56,6 +59,28 @@ class Where:
     rows: Literal["live", "current", "all"] = "all"
 
 
+class Piece(Protocol):
+    """Some of the rows of one version; it can be pickled and read by any process."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has, whatever their kind and state."""
+        ...
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Of its files; None where nobody knows."""
+        ...
+
+    def scan(self, columns: Sequence[str], where: Where) -> Iterator[pa.Table]:
+        """Read columns of the rows that `where` selects, a bounded number of rows at a time.
+
+        Raises:
+            TableError: Where maintenance has removed the version meanwhile.
+        """
+        ...
+
+
 class Snapshot(Protocol):
     """One version of the table, as it stays while others commit."""
 
@@ -65,7 +90,14 @@ class Snapshot(Protocol):
         ...
 
     def scan(self, columns: Sequence[str], where: Where) -> pa.Table:
-        """Read columns of the rows that `where` selects, in any order."""
+        """Read columns of the rows that `where` selects, in any order.
+
+        `ADDRESS` may be one of the columns.
+        """
+        ...
+
+    def pieces(self) -> Sequence[Piece]:
+        """Cut this version into pieces, which together hold each of its rows once."""
         ...
 
     def locate(self, memory_ids: pa.Array, text_hashes: pa.Array) -> pa.Table:
@@ -97,6 +129,37 @@ class Snapshot(Protocol):
         """
         ...
 
+    def replace_vectors(self, revector: Revector, *, rows: pa.Table, head: pa.Table) -> None:
+        """Give all rows new vectors, and replace the head, atomically; reads a batch at a time.
+
+        As `commit`: every other commit since this snapshot was read wins over this one.
+
+        Args:
+            revector: Makes the rows of the new version from those of this one, head row apart.
+            rows: What to put in beside them, in the new schema.
+            head: The new head row, likewise.
+
+        Raises:
+            RaceLostError: Surely not landed; try again on a fresh snapshot.
+            UnknownOutcomeError: Look for the run row in a fresh snapshot.
+            TableError: Surely not landed, and not worth another attempt.
+            ModelError: As `revector` does.
+        """
+        ...
+
+    def search_all(self, wanted: Wanted) -> pa.Table:
+        """Find the live, unexpired rows of all scopes that fit best.
+
+        Returns:
+            Schema `memorypipe.table.search_all.FOUND`, in any order: at least the best
+            `wanted.k`, as far as there are so many.
+
+        Raises:
+            InvalidArgumentError: Where the back end cannot search all scopes, or not by this
+                filter.
+        """
+        ...
+
 
 class Storage(Protocol):
     """A place that holds one memory table."""
@@ -119,4 +182,26 @@ class Storage(Protocol):
 
     def tidy(self) -> None:
         """Merge small files once there are many; never fails a writer, changes no row."""
+        ...
+
+    def optimize(self) -> None:
+        """Merge small files, put the rows of a scope together and refresh indexes.
+
+        Safe beside writers: it loses races, never they.
+        """
+        ...
+
+    def clean(self, *, older_than: timedelta) -> None:
+        """Remove old versions and files that no version names, of at least this age.
+
+        Safe beside writers whose commits take less.
+        """
+        ...
+
+    def purge(self) -> None:
+        """Leave no file that holds anything but the rows of the newest version.
+
+        What was taken out is rewritten away, indexes are built anew, every other version, tag
+        and unreferenced file goes; who reads an older version fails.
+        """
         ...

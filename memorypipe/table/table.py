@@ -1,27 +1,49 @@
 """The memory table: open it, read it, commit to it."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import closing
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from memorypipe import ids
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.schema import DEFAULT_VECTOR_DIM
+from memorypipe.llm.embed.resolve import resolve_embedder
+from memorypipe.llm.embed.types import Embedder
 from memorypipe.table.actions import batch_hash, check_actions, check_ledger
+from memorypipe.table.backends import find_backend, open_storage
 from memorypipe.table.commit import BatchCommit, CommitRequest
-from memorypipe.table.lance import LanceStorage
+from memorypipe.table.embedding import check_same, embedder_of, new_head
+from memorypipe.table.erase_requests import EraseRequest
+from memorypipe.table.erased import named_again
+from memorypipe.table.forget import Forgotten, make_forget
+from memorypipe.table.guards import Guards, MaxRetired
 from memorypipe.table.ledger import read_ledger_keys
+from memorypipe.table.maintained import Maintained
+from memorypipe.table.parquet_mirror import mirrored
+from memorypipe.table.past import Moment, find_moment
 from memorypipe.table.reading import Reader
-from memorypipe.table.records import Head, runs_table
+from memorypipe.table.records import runs_table
+from memorypipe.table.reembed import DEFAULT_BATCH_ROWS, Reembed
+from memorypipe.table.restore import make_restore
 from memorypipe.table.storage import Storage
 from memorypipe.table.times import Clock, now_utc, read_clock
-from memorypipe.table.transaction import CommitResult, moment_of, runs_where, transact
+from memorypipe.table.transaction import (
+    Builder,
+    CommitResult,
+    runs_where,
+    transact,
+)
+from memorypipe.table.transfer_import import ImportCommit
+from memorypipe.table.undo import make_undo
+from memorypipe.table.undone import counted_ledgers, undone_numbers
 
 __all__ = ["MemoryTable", "TableView"]
 
-_BACKENDS = ("lance",)
 _ON_CONFLICT = ("raise", "skip")
 
 
@@ -33,68 +55,84 @@ class TableView(Reader):
         commit_time: Its time, UTC.
     """
 
-    def __init__(self, storage: Storage, clock: Clock, version: int, moment: datetime) -> None:
+    def __init__(self, storage: Storage, clock: Clock, moment: Moment) -> None:
         super().__init__(storage, clock, moment)
-        self.version = version
-        self.commit_time = moment
+        self.version = moment.version
+        self.commit_time = moment.commit_time
 
 
-class MemoryTable(Reader):
+class MemoryTable(Maintained):
     """A table of memories with their whole history; made by `open`.
 
     Reads see the newest version at each call. An instance holds no connection: it may be shared
     by threads and pickled.
     """
 
-    def __init__(self, uri: str, storage: Storage, clock: Clock = now_utc) -> None:
-        super().__init__(storage, clock)
-        self.uri = uri
+    def __init__(
+        self,
+        uri: str,
+        storage: Storage,
+        clock: Clock = now_utc,
+        embedder: Embedder | None = None,
+    ) -> None:
+        super().__init__(uri, storage, clock)
+        self._embedder = embedder
 
     @classmethod
-    def open(
+    def open(  # noqa: PLR0913  # one keyword per independent choice of a table
         cls,
         uri: str | os.PathLike[str],
         *,
         backend: str | None = None,
         create: bool = True,
         vector_dim: int | None = None,
+        embedder: str | Embedder | None = None,
+        mirror: str | os.PathLike[str] | None = None,
         clock: Clock = now_utc,
     ) -> "MemoryTable":
         """Open a table, making an empty one where there is none.
 
         Args:
-            uri: A directory, or an object-store URI that Lance can commit to.
-            backend: ``"lance"``; None for the one that the table has, or the default.
+            uri: A directory, or the address of a prefix of an object store.
+            backend: ``"lance"`` or ``"parquet"``; None for the one that the table has, or
+                ``"lance"``.
             create: Whether a missing table is made.
-            vector_dim: Width of `vector`; None for the table's, or `DEFAULT_VECTOR_DIM` for a new
-                one.
+            vector_dim: Width of `vector`; None for the table's, or that of the embedder for a new
+                one. A new table with a width and no `embedder` has the caller's own vectors.
+            embedder: What makes the vectors: ``"wordllama"``, ``"none"``, or an embedder, as
+                `EndpointEmbedder`. None for the table's own where it needs no address, and for a
+                new table ``"wordllama"`` where the extra ``embed`` is installed, else ``"none"``.
+            mirror: A folder that this table's commits keep as plain Parquet with exactly the live
+                rows: one file, that is replaced at once, for tools that know nothing of us.
             clock: Gives commit times and decides what has expired; must give aware times.
 
         Raises:
             TableNotFoundError: If there is no table and `create` is False.
-            InvalidArgumentError: For an unknown back end, or another `vector_dim` than the
-                table's.
+            InvalidArgumentError: For an unknown back end, or another back end, `vector_dim` or
+                `embedder` than the table's.
+            TableError: If the table cannot be read, or the mirror cannot be written.
+            ModelError: For a new table, where an endpoint does not tell the width of its vectors.
         """
-        if backend not in (None, *_BACKENDS):
-            raise InvalidArgumentError(f"Unknown backend {backend!r}; choices: {_BACKENDS!r}.")
         path = _path(uri)
-        storage = LanceStorage(path)
+        storage = open_storage(path, backend)
         if create and not storage.exists():
             now = read_clock(clock)
-            dim = DEFAULT_VECTOR_DIM if vector_dim is None else vector_dim
-            storage.create(Head(number=0, committed_at=now, created_at=now, vector_dim=dim))
-        stored = storage.snapshot().head.vector_dim
-        if vector_dim not in (None, stored):
+            storage.create(new_head(now, embedder, vector_dim))
+        head = storage.snapshot().head
+        if vector_dim not in (None, head.vector_dim):
             raise InvalidArgumentError(
-                f"The table at {path!r} has vectors of {stored} dimensions, not {vector_dim!r}; "
-                "leave vector_dim out to take the table's."
+                f"The table at {path!r} has vectors of {head.vector_dim} dimensions, not "
+                f"{vector_dim!r}; leave vector_dim out to take the table's."
             )
-        return cls(path, storage, clock)
+        checked = check_same(embedder, head, path)
+        if mirror is not None:
+            storage = mirrored(storage, path, os.fspath(mirror), clock)
+        return cls(path, storage, clock, checked)
 
     @classmethod
     def exists(cls, uri: str | os.PathLike[str]) -> bool:
         """Tell whether there is a memory table at a place."""
-        return LanceStorage(_path(uri)).exists()
+        return find_backend(_path(uri)) is not None
 
     @property
     def version(self) -> int:
@@ -111,27 +149,91 @@ class MemoryTable(Reader):
         """Width of `vector`."""
         return self._storage.snapshot().head.vector_dim
 
-    def at(self, version: int) -> TableView:
-        """Read the table as it stood at a version.
+    @property
+    def embedder(self) -> str | None:
+        """Name of the embedder that made all vectors; None: the table has none of its own."""
+        return self._storage.snapshot().head.settings.embedder
+
+    def find_embedder(self) -> Embedder | None:
+        """Give the table's embedder; None where it has none.
 
         Raises:
-            InvalidArgumentError: If the table has no such version.
+            TableError: Where it needs an address, and `open` was not given it: such a table can
+                be read, but takes no new text.
         """
-        moment = moment_of(self._storage.snapshot(), version)
-        return TableView(self._storage, self._clock, version, moment)
+        return embedder_of(self._embedder, self._storage.snapshot().head)
+
+    def reembed(
+        self, embedder: str | Embedder, *, batch_rows: int = DEFAULT_BATCH_ROWS
+    ) -> CommitResult:
+        """Move to another embedder: give all live rows its vectors, in one atomic commit.
+
+        All rows are written anew, a batch at a time. Commits beside it come first, and what they
+        changed is embedded too; it lands once none comes while the rows are written. Indexes are
+        built anew by the next `optimize`.
+
+        Args:
+            embedder: As for `open`; ``"none"`` takes all vectors away.
+            batch_rows: Rows that are in memory at a time.
+
+        Returns:
+            With the outcome ``"nothing"`` where the table has this embedder already.
+
+        Raises:
+            InvalidArgumentError: For what is no embedder.
+            ModelError: If the embedder fails; nothing was changed.
+            TableVersionError: If the table was written by a newer library.
+            TableError: If it could not commit; the message says whether that is certain.
+        """
+        given, head = resolve_embedder(embedder), self._storage.snapshot().head
+        commit = Reembed(
+            given, vector_dim=head.vector_dim, number=head.number, batch_rows=batch_rows
+        )
+        with closing(commit):
+            result = self._change(commit)
+        self._embedder = given
+        return result
+
+    def as_of(self, time_or_version: datetime | int) -> TableView:
+        """Read the table as it stood at a moment of commit time, whatever was committed since.
+
+        Args:
+            time_or_version: An aware time, or a version as `version` gave it. What had expired by
+                that time counts as expired.
+
+        Raises:
+            InvalidArgumentError: For a time without a zone or before the table was made, or a
+                version that the table does not have.
+            HistoryGoneError: For a moment before the horizon that vacuum and erasure have left;
+                a view raises it too, once they come to its moment.
+        """
+        moment = find_moment(self._storage.snapshot(), time_or_version)
+        return TableView(self._storage, self._clock, moment)
+
+    def at(self, version: int) -> TableView:
+        """Read the table as it stood at a version; as `as_of`."""
+        return self.as_of(version)
 
     def runs(self) -> pa.Table:
-        """List the commits, newest last, with the schema `memorypipe.table.records.RUNS`."""
-        return runs_table(runs_where(self._storage.snapshot()))
+        """List the commits, newest last, with the schema `memorypipe.table.records.RUNS`.
+
+        `kind` says what a commit did (``"commit"``, ``"undo"``, ``"forget"``, ``"restore"``, …);
+        `info` is what the caller told, and of an undo the runs that it took back (`undoes`) and
+        those whose messages it opened (`reopens`).
+        """
+        runs = runs_where(self._storage.snapshot())
+        return runs_table(runs, undone_numbers(runs))
 
     def ledger_keys(self) -> pa.Array:
         """Read the keys of all messages that committed runs have dealt with.
+
+        Those of runs that were undone with `reopen` are not among them.
 
         Returns:
             `fixed_size_binary(16)` as from `memorypipe.ids.ledger_key`, sorted, each once.
         """
         runs = runs_where(self._storage.snapshot())
-        return read_ledger_keys(self.uri, [run.ledger for run in runs if run.ledger is not None])
+        return read_ledger_keys(self.uri, counted_ledgers(runs))
 
     def commit(  # noqa: PLR0913  # one keyword per independent choice of a commit
         self,
@@ -144,11 +246,16 @@ class MemoryTable(Reader):
         info: Mapping[str, Any] | None = None,
         labels: Mapping[str, str] | None = None,
         on_conflict: Literal["raise", "skip"] = "raise",
+        imports: bool = False,
+        revisions: bool = True,
+        max_retired: MaxRetired = "auto",
+        accept_guards: Collection[str] = (),
     ) -> CommitResult:
         """Apply actions in one atomic commit, or nothing.
 
         Actions on one memory are folded to one change; an ADD of what a live memory of its scope
-        says already changes nothing. The same run committed again changes nothing either.
+        says already changes nothing. The same run committed again changes nothing either. A scope
+        that was erased is held back, with a reason that begins with ``"erased: "``.
 
         Args:
             actions: Schema `memorypipe.schema.ACTIONS`; taken in the order of `seq` in each scope.
@@ -161,6 +268,14 @@ class MemoryTable(Reader):
             info: JSON values for the run row.
             labels: For the run row and every new revision.
             on_conflict: ``"raise"``, or ``"skip"`` to hold back every scope with a conflict.
+            imports: Whether the actions take another store over: the event of what they add is
+                ``"IMPORT"``, and so is the kind of the run.
+            revisions: Whether the revisions that the run closes are kept for as long as the table
+                says; else maintenance may drop them at once, and the run cannot be undone.
+            max_retired: Most memories of a scope that the run may delete, all its parts together;
+                ``"auto"``: 10, or half of the live ones where that is more; None: all. A scope
+                with more is held back whole, with a reason that begins with ``"guard: "``.
+            accept_guards: Keys of scopes in which it may delete as many as it likes.
 
         Raises:
             ConflictError: If memories changed or are not there; nothing was committed.
@@ -170,6 +285,7 @@ class MemoryTable(Reader):
             TableError: If it could not commit; the message says whether that is certain.
         """
         _check_options(run_id, part, on_conflict)
+        guards = Guards(max_retired=max_retired, accepted=frozenset(accept_guards))
         batch, rows = check_actions(actions), check_ledger(ledger)
         request = CommitRequest(
             batch=batch,
@@ -181,8 +297,115 @@ class MemoryTable(Reader):
             info={} if info is None else info,
             labels=labels,
             on_conflict=on_conflict,
+            has_revisions=revisions,
+            guards=guards,
         )
-        result = transact(self._storage, BatchCommit(self.uri, request), self._clock)
+        commit: Builder = BatchCommit(self.uri, request)
+        if imports:
+            commit = ImportCommit(commit)
+        result = transact(self._storage, commit, self._clock, self._embedder)
+        if result.outcome == "landed":
+            self._storage.tidy()
+        scope_keys = [*batch.scopes, *pc.unique(rows["scope_key"]).to_pylist()]
+        return replace(result, held_back=named_again(result.held_back, scope_keys))
+
+    def undo(
+        self,
+        run_id: str,
+        *,
+        reopen: bool = False,
+        cascade: bool = False,
+        labels: Mapping[str, str] | None = None,
+    ) -> CommitResult:
+        """Take back what a run did, all its parts, in one atomic commit.
+
+        Each memory that it touched goes back to the revision before it, as a new revision with
+        the event ``"UNDO"``; what the run added is deleted. The same in all columns but
+        `memorypipe.table.revisions.BOOKKEEPING` (vectors are made anew by the table's embedder;
+        without one they stay null). An undo is a run of its own: ``undo-<run_id>``, then
+        ``undo2-<run_id>``, …; it can be undone. A run that is undone already stays so.
+
+        Args:
+            run_id: The run to undo: a commit, an import, a forgetting, a restoring or an undo.
+            reopen: Whether the messages that it dealt with are open for the next run again.
+            cascade: Whether later runs that built on it are undone with it.
+            labels: For the run row and every new revision.
+
+        Returns:
+            `added`, `updated` and `deleted` count the memories that came back, changed, or went.
+
+        Raises:
+            UndoConflictError: If later runs built on what it did, unless `cascade`.
+            HistoryGoneError: If what was before it is not kept.
+            TableError: If there is no such run, or one of its kind cannot be undone.
+        """
+        snapshot = self._storage.snapshot()
+        return self._change(
+            make_undo(snapshot, run_id, reopen=reopen, cascade=cascade, labels=labels)
+        )
+
+    def forget(
+        self,
+        memory_id: str | None = None,
+        *,
+        scope: Mapping[str, Any] | None = None,
+        source_id: str | None = None,
+        purge: bool = False,
+        labels: Mapping[str, str] | None = None,
+    ) -> CommitResult:
+        """Delete memories so that the same evidence does not bring them back.
+
+        In later commits their tombstones block, in their scope, every ADD and UPDATE that says
+        what one of them ever said, or that names one of the messages it ever came from, unless
+        its `event_time` is later than the forgetting. What they said stays in the history until
+        it expires, unless `purge`. `restore` brings them back.
+
+        Args:
+            memory_id: One memory.
+            scope: All memories of a scope, deleted ones too; what the scope never had is not
+                known, and not blocked.
+            source_id: All memories whose current revision names this message among its
+                `source_ids`; with `scope`, only those of the scope.
+            purge: Whether they are erased instead, as `erase` does: from the history, old versions
+                and everything beside the table too. Then no tombstone is left, nothing brings
+                them back, and a scope stays blocked until `unblock`.
+            labels: For the run row and every tombstone.
+
+        Returns:
+            `deleted` counts the memories that were not deleted before. The outcome is
+            ``"nothing"`` where everything is forgotten already.
+
+        Raises:
+            InvalidArgumentError: Where nothing is named, or a memory and something else.
+            TableError: If there is no such memory. With `purge`: while a run is under way, or
+                where something was found again; `erase` then says where.
+        """
+        key = None if scope is None else ids.scope_key(scope)
+        what = Forgotten(memory_id=memory_id, scope_key=key, source_id=source_id)
+        if purge:
+            return self._erase_one(
+                EraseRequest(memory_id=memory_id, scope=scope, source_id=source_id)
+            )
+        return self._change(make_forget(self._storage.snapshot(), what, labels=labels))
+
+    def restore(self, memory_id: str, *, labels: Mapping[str, str] | None = None) -> CommitResult:
+        """Bring a deleted or forgotten memory back as its last live revision was.
+
+        What its forgetting blocked is not blocked any more.
+
+        Args:
+            memory_id: The memory.
+            labels: For the run row and the new revision.
+
+        Raises:
+            HistoryGoneError: If that revision is not kept any more.
+            TableError: If there is no such memory, it is not deleted, or another one of its scope
+                says the same by now.
+        """
+        return self._change(make_restore(self._storage.snapshot(), memory_id, labels=labels))
+
+    def _change(self, builder: Builder) -> CommitResult:
+        result = transact(self._storage, builder, self._clock, self._embedder)
         if result.outcome == "landed":
             self._storage.tidy()
         return result

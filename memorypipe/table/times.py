@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from memorypipe.errors import InvalidArgumentError
 
-__all__ = ["Clock", "next_commit_time", "now_utc", "read_clock"]
+__all__ = ["Clock", "next_commit_time", "now_utc", "read_clock", "revisions_expire_at"]
 
 Clock = Callable[[], datetime]
 
@@ -45,3 +45,22 @@ def next_commit_time(clock: Clock, last: datetime) -> datetime:
         '2024-01-01T00:00:00.000001+00:00'
     """
     return max(read_clock(clock), last + _TICK)
+
+
+def revisions_expire_at(closed_at: datetime, ttl_days: int | None) -> datetime | None:
+    """Say from when on maintenance may drop revisions.
+
+    Args:
+        closed_at: When they were superseded, UTC.
+        ttl_days: How long the table keeps them from then on; None: for ever.
+
+    Example:
+        >>> revisions_expire_at(datetime(2024, 1, 1, tzinfo=UTC), 31).isoformat()
+        '2024-02-01T00:00:00+00:00'
+    """
+    if ttl_days is None:
+        return None
+    try:
+        return closed_at + timedelta(days=ttl_days)
+    except OverflowError:  # as good as for ever
+        return None

@@ -5,7 +5,7 @@ decides: if the run row is there, the commit has landed, whoever it was that bro
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -17,7 +17,9 @@ from memorypipe.errors import (
     TableError,
     TableVersionError,
 )
+from memorypipe.llm.embed.types import Embedder
 from memorypipe.schema import TABLE_FORMAT_VERSION
+from memorypipe.table.embedding import Revector, Vectors
 from memorypipe.table.records import RunRecord, Settings, head_row, read_runs, run_row
 from memorypipe.table.storage import (
     RaceLostError,
@@ -29,10 +31,12 @@ from memorypipe.table.storage import (
 from memorypipe.table.times import Clock
 
 __all__ = [
+    "RUN_COLUMNS",
     "Builder",
     "CommitResult",
     "Outcome",
     "Transaction",
+    "check_writable",
     "moment_of",
     "result_of",
     "runs_where",
@@ -41,7 +45,8 @@ __all__ = [
 
 Outcome = Literal["landed", "already_landed", "nothing"]
 
-_RUN_COLUMNS = ("run_id", "revision", "valid_from", "model", "prompt_hash", "labels", "payload")
+# What `memorypipe.table.records.read_runs` reads.
+RUN_COLUMNS = ("run_id", "revision", "valid_from", "model", "prompt_hash", "labels", "payload")
 
 # Every lost race means that another commit landed, so a loser moves on; this many in a row say
 # that something else is wrong.
@@ -89,12 +94,14 @@ class Transaction:
         rows: What to put in, in the table's schema: closed revisions and new ones.
         run: The run record of the commit.
         settings: The table's settings from this commit on; None leaves them as they are.
+        revector: Makes the vectors of all rows anew; then nothing is closed. None leaves them.
     """
 
     closed: pa.Array
     rows: pa.Table
     run: RunRecord
     settings: Settings | None = None
+    revector: Revector | None = None
 
 
 class Builder(Protocol):
@@ -124,28 +131,36 @@ class Builder(Protocol):
         ...
 
 
-def transact(storage: Storage, builder: Builder, clock: Clock) -> CommitResult:
+def transact(
+    storage: Storage, builder: Builder, clock: Clock, embedder: Embedder | None = None
+) -> CommitResult:
     """Commit what a builder makes: all of it in one atomic step, or nothing.
+
+    Live rows that the builder leaves without a vector get one where the table has an embedder;
+    no text is embedded twice, however many races are lost.
 
     Args:
         storage: The back end.
         builder: What to commit; asked again on a fresh snapshot after a lost race.
         clock: Gives the commit time, read anew at each attempt.
+        embedder: That of the table; None where it is a local one, or the table has none.
 
     Raises:
+        ModelError: If the embedder fails.
         RunConflictError: If the run is in the table with other content.
         TableVersionError: If the table is newer than this library.
         TableError: If it could not commit; the message says what is known.
     """
+    vectors = Vectors(embedder)
     races = 0
     unknown: list[UnknownOutcomeError] = []
     while True:
         snapshot = storage.snapshot()
         if (run := _find_run(snapshot, builder)) is not None:
             return result_of(run, "landed" if unknown else "already_landed")
-        _check_writable(snapshot)
+        check_writable(snapshot)
         try:
-            return _attempt(snapshot, builder, clock)
+            return _attempt(snapshot, builder, clock, vectors)
         except RaceLostError as error:
             races += 1
             if races >= _MAX_RACES:
@@ -175,7 +190,12 @@ def _find_run(snapshot: Snapshot, builder: Builder) -> RunRecord | None:
     return None
 
 
-def _check_writable(snapshot: Snapshot) -> None:
+def check_writable(snapshot: Snapshot) -> None:
+    """Check that this library may write to the table.
+
+    Raises:
+        TableVersionError: If it is newer.
+    """
     if snapshot.head.format_version > TABLE_FORMAT_VERSION:
         raise TableVersionError(
             f"The table has format version {snapshot.head.format_version}, this library writes "
@@ -183,16 +203,19 @@ def _check_writable(snapshot: Snapshot) -> None:
         )
 
 
-def _attempt(snapshot: Snapshot, builder: Builder, clock: Clock) -> CommitResult:
+def _attempt(snapshot: Snapshot, builder: Builder, clock: Clock, vectors: Vectors) -> CommitResult:
     built = builder.build(snapshot, clock)
     if isinstance(built, CommitResult):
         return built
     head = snapshot.head.after_commit(built.run.committed_at, built.settings)
-    snapshot.commit(
-        closed=built.closed,
-        rows=pa.concat_tables([built.rows, run_row(built.run, head.vector_dim)]),
-        head=head_row(head),
-    )
+    if built.revector is not None:
+        head = replace(head, vector_dim=built.revector.dim)
+    run = run_row(built.run, head.vector_dim)
+    rows = pa.concat_tables([vectors.fill_rows(built.rows, head), run])
+    if built.revector is not None:
+        snapshot.replace_vectors(built.revector, rows=rows, head=head_row(head))
+    else:
+        snapshot.commit(closed=built.closed, rows=rows, head=head_row(head))
     return result_of(built.run, "landed")
 
 
@@ -215,7 +238,7 @@ def result_of(run: RunRecord, outcome: Outcome) -> CommitResult:
 def runs_where(snapshot: Snapshot, *, run_id: str | None = None) -> list[RunRecord]:
     """Read the run rows, oldest first; of one run, or all."""
     where = Where(record_type="run", memory_ids=None if run_id is None else [run_id])
-    return read_runs(snapshot.scan(_RUN_COLUMNS, where))
+    return read_runs(snapshot.scan(RUN_COLUMNS, where))
 
 
 def moment_of(snapshot: Snapshot, version: int) -> datetime:

@@ -5,19 +5,22 @@ from pathlib import Path
 
 import pytest
 
+from memorypipe.table.backends import BACKENDS
 from memorypipe.table.table import MemoryTable
 from tests.support.table_actions import SteppingClock
 
 
-@pytest.fixture(params=["lance"])
+@pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
 def table(tmp_path: Path, backend: str) -> MemoryTable:
-    """An empty table with a clock that steps one second per reading."""
-    return MemoryTable.open(tmp_path / "table", backend=backend, clock=SteppingClock())
+    """An empty table without vectors, with a clock that steps one second per reading."""
+    return MemoryTable.open(
+        tmp_path / "table", backend=backend, embedder="none", clock=SteppingClock()
+    )
 
 
 @pytest.fixture

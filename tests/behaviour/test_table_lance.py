@@ -1,16 +1,22 @@
 """What only the Lance back end has: other readers, maintenance, the files on disk."""
 
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import lance
 import lancedb
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from memorypipe.errors import TableError, TableVersionError
 from memorypipe.schema import table_schema
 from memorypipe.table.lance import LanceStorage
+from memorypipe.table.lance_cluster import cluster, groups
+from memorypipe.table.records import head_row
+from memorypipe.table.storage import RaceLostError
 from memorypipe.table.table import MemoryTable
 from tests.support.table_actions import SteppingClock, actions, add, ledger, minted, update
 
@@ -37,13 +43,13 @@ def test_ledger_files_lie_beside_the_dataset_under_the_runs_name(table: MemoryTa
 
 
 def test_many_small_commits_are_merged_and_nothing_else_changes(table: MemoryTable) -> None:
-    for number in range(66):
+    for number in range(40):
         table.commit(actions(add(f"text {number}")), run_id=f"r{number}")
-        if number == 40:
+        if number == 30:
             before = table.at(20).to_arrow()
     fragments = lance.dataset(f"{table.uri}/memories.lance").get_fragments()
-    assert len(fragments) < 10
-    assert (table.version, table.count(), table.runs().num_rows) == (66, 66, 66)
+    assert len(fragments) < 20
+    assert (table.version, table.count(), table.runs().num_rows) == (40, 40, 40)
     assert table.at(20).to_arrow().equals(before)
 
 
@@ -73,3 +79,119 @@ def test_a_dataset_that_is_no_memory_table_is_refused(tmp_path: Path) -> None:
     lance.write_dataset(pa.table({"a": [1, 2]}), tmp_path / "memories.lance")
     with pytest.raises(TableError, match="no head row"):
         MemoryTable.open(tmp_path)
+
+
+def dataset(table: MemoryTable) -> Any:
+    return lance.dataset(f"{table.uri}/memories.lance")
+
+
+def fill(table: MemoryTable, commits: int = 5) -> None:
+    """Commit to two scopes in turn, and change what was added first."""
+    for number in range(commits):
+        scope = {"user_id": f"u{number % 2}"}
+        rows = [add(f"text {number}", scope=scope)]
+        if number >= 2:
+            earlier = minted(f"text {number - 2}", scope)
+            rows.append(update(earlier, f"changed {number}", scope=scope))
+        table.commit(actions(*rows), run_id=f"r{number}")
+
+
+def all_rows(table: MemoryTable) -> pa.Table:
+    return table.to_arrow(include=["live", "deleted", "history"])
+
+
+def test_optimize_puts_the_live_rows_of_a_scope_side_by_side(table: MemoryTable) -> None:
+    fill(table)
+    before = all_rows(table)
+    table.optimize()
+    assert all_rows(table).equals(before)
+    (first, _) = dataset(table).get_fragments()
+    rows = first.to_table(columns=["is_live", "scope_key"])
+    live = rows["is_live"].to_pylist()
+    assert live == sorted(live, reverse=True)
+    scopes = rows["scope_key"].to_pylist()[: sum(live)]
+    assert scopes == sorted(scopes)
+
+
+def test_optimize_of_what_is_in_order_writes_nothing(table: MemoryTable) -> None:
+    fill(table)
+    table.optimize()
+    version = dataset(table).version
+    table.optimize()
+    assert dataset(table).version == version
+
+
+def test_a_writer_wins_over_optimize(table: MemoryTable) -> None:
+    fill(table)
+    snapshot = LanceStorage(table.uri).snapshot()
+    (group,) = groups(snapshot.dataset, snapshot.head_fragment, vector_dim=256)
+    table.commit(
+        actions(update(minted("text 4", {"user_id": "u0"}), "x", scope={"user_id": "u0"})),
+        run_id="x",
+    )
+    before = all_rows(table)
+    with pytest.raises(RaceLostError):
+        cluster(snapshot.dataset, group)
+    assert all_rows(table).equals(before)
+
+
+def test_clean_takes_what_is_old_and_named_by_no_version(table: MemoryTable) -> None:
+    fill(table)
+    before = all_rows(table)
+    left_over = Path(table.uri) / "memories.lance" / "data" / "left-over.lance"
+    left_over.write_bytes(b"of a writer that was killed")
+    storage = LanceStorage(table.uri)
+    storage.clean(older_than=timedelta(hours=1))
+    assert left_over.exists()
+    assert len(dataset(table).versions()) > 5
+    storage.clean(older_than=timedelta(0))
+    assert not left_over.exists()
+    assert len(dataset(table).versions()) == 1
+    assert all_rows(table).equals(before)
+
+
+def test_purge_leaves_no_byte_of_what_was_taken_out(table: MemoryTable) -> None:
+    fill(table)
+    table.optimize()
+    old = dataset(table)
+    old.tags.create("kept", old.version)
+    keys = old.to_table(columns=["text"], with_row_address=True)
+    gone = keys.filter(pc.equal(keys["text"], "changed 4"))["_rowaddr"]
+    snapshot = LanceStorage(table.uri).snapshot()
+    assert b"changed 4" in stored(table)
+    snapshot.commit(
+        closed=gone.combine_chunks(),
+        rows=table_schema().empty_table(),
+        head=head_row(snapshot.head),
+    )
+    before = all_rows(table)
+    LanceStorage(table.uri).purge()
+    assert all_rows(table).equals(before)
+    assert before.num_rows == 7
+    assert b"changed 4" not in stored(table)
+    assert (len(dataset(table).versions()), dataset(table).tags.list()) == (1, {})
+
+
+def test_a_commit_under_way_during_a_purge_does_not_land(table: MemoryTable) -> None:
+    fill(table)
+    # The second purge finds nothing to merge: the version that was read is the newest one.
+    LanceStorage(table.uri).purge()
+    snapshot = LanceStorage(table.uri).snapshot()
+    LanceStorage(table.uri).purge()
+    with pytest.raises(RaceLostError):
+        snapshot.commit(
+            closed=pa.array([], pa.uint64()),
+            rows=table_schema().empty_table(),
+            head=head_row(snapshot.head),
+        )
+
+
+def stored(table: MemoryTable) -> bytes:
+    """Read all that lies in the table's place; small texts are stored as they are."""
+    return b"".join(path.read_bytes() for path in Path(table.uri).rglob("*") if path.is_file())
+
+
+def test_short_ids_are_found_as_long_ones_are(table: MemoryTable) -> None:
+    table.commit(actions(add("a", memory_id="m"), add("b", memory_id="long enough")), run_id="r1")
+    for name in ("m", "long enough"):
+        assert table.commit(actions(update(name, f"{name} c")), run_id=name).updated == 1

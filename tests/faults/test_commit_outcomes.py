@@ -1,6 +1,6 @@
 """Landed, surely not landed, unknown: what a commit does after each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,7 @@ import pytest
 
 from memorypipe.errors import ConflictError, TableError
 from memorypipe.table.lance import LanceSnapshot, LanceStorage
-from memorypipe.table.records import Head
-from memorypipe.table.storage import RaceLostError, UnknownOutcomeError, Where
+from memorypipe.table.storage import RaceLostError, UnknownOutcomeError
 from memorypipe.table.table import MemoryTable
 from tests.support.table_actions import (
     SteppingClock,
@@ -31,25 +30,14 @@ Step = Callable[[Callable[[], None]], None]
 
 
 @dataclass(frozen=True)
-class FaultySnapshot:
-    """A real snapshot whose commits meet what the script says."""
+class FaultySnapshot(LanceSnapshot):
+    """A snapshot whose commits meet what the script says."""
 
-    real: LanceSnapshot
     script: list[Step]
-
-    @property
-    def head(self) -> Head:
-        return self.real.head
-
-    def scan(self, columns: Sequence[str], where: Where) -> pa.Table:
-        return self.real.scan(columns, where)
-
-    def locate(self, memory_ids: pa.Array, text_hashes: pa.Array) -> pa.Table:
-        return self.real.locate(memory_ids, text_hashes)
 
     def commit(self, *, closed: pa.Array, rows: pa.Table, head: pa.Table) -> None:
         def land() -> None:
-            self.real.commit(closed=closed, rows=rows, head=head)
+            super(FaultySnapshot, self).commit(closed=closed, rows=rows, head=head)
 
         if self.script:
             self.script.pop(0)(land)
@@ -58,23 +46,14 @@ class FaultySnapshot:
 
 
 @dataclass(frozen=True)
-class FaultyStorage:
-    """A real storage whose commits meet what the script says, one step per attempt."""
+class FaultyStorage(LanceStorage):
+    """A storage whose commits meet what the script says, one step per attempt."""
 
-    real: LanceStorage
     script: list[Step] = field(default_factory=list)
 
-    def exists(self) -> bool:
-        return self.real.exists()
-
-    def create(self, head: Head) -> None:
-        self.real.create(head)
-
     def snapshot(self) -> FaultySnapshot:
-        return FaultySnapshot(self.real.snapshot(), self.script)
-
-    def tidy(self) -> None:
-        self.real.tidy()
+        real = super().snapshot()
+        return FaultySnapshot(real.dataset, real.head, real.head_fragment, self.script)
 
 
 @pytest.fixture
@@ -85,7 +64,7 @@ def table(tmp_path: Path) -> MemoryTable:
 
 
 def faulty(table: MemoryTable, *script: Step) -> MemoryTable:
-    storage = FaultyStorage(LanceStorage(table.uri), list(script))
+    storage = FaultyStorage(table.uri, list(script))
     return MemoryTable(table.uri, storage, SteppingClock())
 
 

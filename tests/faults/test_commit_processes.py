@@ -1,76 +1,49 @@
 """Several processes on one table, and processes that are killed in the middle of a commit."""
 
-import json
+import random
 import subprocess
 import sys
-from collections import Counter
+import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from memorypipe.table.lance import LanceStorage
+from memorypipe.table.backends import BACKENDS
 from memorypipe.table.table import MemoryTable
-from tests.support.table_actions import ledger_key
-from tests.support.table_writer import COUNTER_ID, first_batch
-
-ROOT = Path(__file__).parents[2]
+from tests.support.table_processes import check_table, go, new_table, reports, start_writer
 
 
-def writer(uri: str, name: str, commits: int) -> "subprocess.Popen[str]":
-    process = subprocess.Popen(  # noqa: S603  # our own script
-        [sys.executable, "-m", "tests.support.table_writer", uri, name, str(commits)],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    return process
+def check_writers(place: Path, backend: str, writers: int, commits: int) -> None:
+    """Let writers that overlap in new keys and in a memory run to their end."""
+    table = new_table(place, backend)
+    processes = [start_writer(table.uri, f"w{n}", commits, backend) for n in range(writers)]
+    for process in processes:
+        go(process)
+    said = [reports(process.communicate(timeout=3600)[0]) for process in processes]
+    assert [process.returncode for process in processes] == [0] * writers
+    reported = [report["run_id"] for each in said for report in each]
+    assert len(reported) == writers * commits
+    check_table(table, reported)
+    assert table.version == writers * commits + 1
+    assert table.count() == writers * commits + commits + 1
+    # Each writer met the others: what they raced for was refused, and told.
+    assert sum(each[-1]["conflicts"] for each in said) > 0
 
 
-def start(process: "subprocess.Popen[str]") -> None:
-    assert process.stdin is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_writers_with_overlapping_keys_lose_and_double_nothing(
+    tmp_path: Path, backend: str
+) -> None:
+    check_writers(tmp_path, backend, writers=3, commits=8)
 
 
-def landed(output: str) -> list[str]:
-    """Read the run ids that a writer reported; a torn last line was not reported."""
-    return [
-        json.loads(line)["run_id"] for line in output.splitlines(keepends=True) if "}\n" in line
-    ]
-
-
-def check(table: MemoryTable, reported: list[str]) -> None:
-    """Check that the table is sound and holds at least what was reported."""
-    runs = table.runs()
-    committed = runs["run_id"].to_pylist()[1:]
-    assert set(reported) <= set(committed)
-    assert len(set(committed)) == len(committed)
-    assert runs["commit_number"].to_pylist() == list(range(1, table.version + 1))
-    times = runs["committed_at"].to_pylist()
-    assert times == sorted(set(times))
-    texts = Counter(table.to_arrow(columns=["text"])["text"].to_pylist())
-    assert max(texts.values()) == 1
-    assert {f"only {run_id}" for run_id in committed} <= texts.keys()
-    counter = table.history(COUNTER_ID)["text"].to_pylist()
-    assert counter == [str(number) for number in range(len(committed) + 1)]
-    assert table.ledger_keys().to_pylist() == sorted(map(ledger_key, committed))
-
-
-def test_four_writers_with_overlapping_keys_lose_and_double_nothing(tmp_path: Path) -> None:
-    table = MemoryTable.open(tmp_path)
-    table.commit(first_batch(), run_id="first")
-    writers = [writer(table.uri, name, 15) for name in "abcd"]
-    for process in writers:
-        start(process)
-    reported = [run_id for each in writers for run_id in landed(each.communicate(timeout=300)[0])]
-    assert [each.returncode for each in writers] == [0] * 4
-    assert len(reported) == 60
-    check(table, reported)
-    assert table.version == 61
-    assert table.count() == 60 + 15 + 1
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_eight_writers_of_two_hundred_batches_lose_and_double_nothing(
+    tmp_path: Path, backend: str
+) -> None:
+    check_writers(tmp_path, backend, writers=8, commits=200)
 
 
 # What a commit writes, in its order: killed when the third file of a folder shows up, a writer
@@ -78,32 +51,79 @@ def test_four_writers_with_overlapping_keys_lose_and_double_nothing(tmp_path: Pa
 @pytest.mark.parametrize(
     "folder", ["ledger", "memories.lance/data", "memories.lance/_transactions"]
 )
-@pytest.mark.parametrize("files", [3, 8])
 def test_what_was_reported_before_a_kill_is_there_and_the_table_works_on(
-    tmp_path: Path, folder: str, files: int
+    tmp_path: Path, folder: str
 ) -> None:
-    table = MemoryTable.open(tmp_path)
-    table.commit(first_batch(), run_id="first")
-    process = writer(table.uri, "a", 1000)
-    start(process)
+    table = new_table(tmp_path, "lance")
+    process = start_writer(table.uri, "a", 1000, "lance")
+    go(process)
     place = tmp_path / folder
-    while not place.exists() or len(list(place.iterdir())) < files:
+    while not place.exists() or len(list(place.iterdir())) < 4:
         assert process.poll() is None
     process.kill()
-    check(table, landed(process.communicate(timeout=60)[0]))
-    version = table.version
-    again = writer(table.uri, "b", 2)
-    start(again)
-    check(table, landed(again.communicate(timeout=120)[0]))
-    assert table.version == version + 2
+    said = reports(process.communicate(timeout=60)[0])
+    check_table(table, [report["run_id"] for report in said])
 
 
-def test_two_processes_that_make_the_table_at_once_make_one(tmp_path: Path) -> None:
+def check_kills(place: Path, backend: str, rounds: int, seed: int) -> None:
+    """Kill a writer at a random moment, again and again on the same table."""
+    draw = random.Random(seed)  # noqa: S311  # no secret
+    table = new_table(place, backend)
+    expected: list[str] = []
+    for number in range(rounds):
+        process = start_writer(table.uri, f"w{number}", 1000, backend)
+        go(process)
+        time.sleep(draw.uniform(0.0, 0.5))
+        process.kill()
+        said = [report["run_id"] for report in reports(process.communicate(timeout=60)[0])]
+        committed = check_table(table, [*expected, *said])
+        # One commit at most was under way: its run id tells that it has landed.
+        in_doubt = [f"w{number}-{len(said)}"]
+        assert committed in ([*expected, *said], [*expected, *said, *in_doubt])
+        expected = committed
+        if number % 3 == 2:
+            table.vacuum(older_than=timedelta(0))
+            assert check_table(table, expected) == expected
+            check_nothing_left(table, place)
+
+
+def check_nothing_left(table: MemoryTable, place: Path) -> None:
+    """Check that vacuum left no file that the table does not need."""
+    names = table.runs()["run_id"].to_pylist()
+    ledgers = [path.name for path in (place / "ledger").iterdir()]
+    assert len(ledgers) == len(names) - 1
+    before = files(place)
+    table.vacuum(older_than=timedelta(0))
+    assert files(place) == before
+
+
+def files(place: Path) -> set[Path]:
+    return {path.relative_to(place) for path in place.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_table_whose_writers_are_killed_holds_what_was_reported(
+    tmp_path: Path, backend: str
+) -> None:
+    check_kills(tmp_path, backend, rounds=3, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_table_whose_writers_are_killed_two_hundred_times_holds_what_was_reported(
+    tmp_path: Path, backend: str
+) -> None:
+    check_kills(tmp_path, backend, rounds=200, seed=2)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_processes_that_make_the_table_at_once_make_one(tmp_path: Path, backend: str) -> None:
     code = (
         "import sys\n"
         "from memorypipe.table.table import MemoryTable\n"
         "print('ready', flush=True); sys.stdin.readline()\n"
-        f"print(MemoryTable.open({str(tmp_path / 't')!r}).commit_time.isoformat())\n"
+        f"table = MemoryTable.open({str(tmp_path / 't')!r}, backend={backend!r}, embedder='none')\n"
+        "print(table.commit_time.isoformat())\n"
     )
     makers = [
         subprocess.Popen(  # noqa: S603  # our own code
@@ -115,8 +135,8 @@ def test_two_processes_that_make_the_table_at_once_make_one(tmp_path: Path) -> N
         assert maker.stdout is not None
         assert maker.stdout.readline() == "ready\n"
     for maker in makers:
-        start(maker)
+        go(maker)
     times = {maker.communicate(timeout=60)[0] for maker in makers}
     assert [maker.returncode for maker in makers] == [0] * 4
     assert len(times) == 1
-    assert LanceStorage(str(tmp_path / "t")).snapshot().head.number == 0
+    assert MemoryTable.open(tmp_path / "t", create=False).version == 0

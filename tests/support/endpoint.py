@@ -43,12 +43,13 @@ class _Server:
     """The server's state and its handlers.
 
     A fault is a mapping: `kind` is ``status`` (with `status`, `headers`, `body`), ``body`` (status
-    200 with any `body` and `content_type`), ``reset``, ``hang``, ``slow`` (with `latency_s`) or
-    ``reject_schema`` (400 where the request has a `response_format`). It strikes the requests
-    whose number (from 1) is in `calls`, that hold all texts of `contains`, a share of `rate` of
-    them, that find more than `over_in_flight` open, or all. The first fault that strikes counts.
-    Who finds too many open is answered at once, as a server does that protects itself; every
-    other answer takes the latency.
+    200 with any `body` and `content_type`), ``reset``, ``hang``, ``slow`` (with `latency_s`),
+    ``reject_schema`` (400 where the request has a `response_format`) or ``vectors`` (with `how`
+    they are spoilt, see `tests.support.embeddings`). It strikes the requests whose number (from
+    1) is in `calls`, that hold all texts of `contains`, a share of `rate` of them, that find
+    more than `over_in_flight` open, or all. The first fault that strikes counts. Who finds too
+    many open is answered at once, as a server does that protects itself; every other answer
+    takes the latency.
     """
 
     latency_s: float = 0.0
@@ -91,14 +92,17 @@ class _Server:
         if self.latency_s and (fault is None or "over_in_flight" not in fault):
             await asyncio.sleep(self.latency_s)
         if fault is None:
-            return _json(_completion(body, self.responder(body), number))
+            return _json(self._reply(body, number))
         return await self._fail(fault, body, number, request)
 
     def _fault(self, number: int, body: Mapping[str, Any]) -> Mapping[str, Any] | None:
         for index, fault in enumerate(self.faults):
             if "calls" in fault and number not in fault["calls"]:
                 continue
-            if any(text not in str(body["messages"]) for text in fault.get("contains", ())):
+            if any(
+                text not in str(body.get("messages", body.get("input")))
+                for text in fault.get("contains", ())
+            ):
                 continue
             if self.in_flight <= fault.get("over_in_flight", 0):
                 continue
@@ -127,7 +131,14 @@ class _Server:
             request.transport.abort()
         elif kind in {"slow", "hang"}:
             await asyncio.sleep(fault.get("latency_s", _HANG_S))
-        return _json(_completion(body, self.responder(body), number))
+        elif kind == "vectors":
+            return _json(_embeddings(body, fault["how"]))
+        return _json(self._reply(body, number))
+
+    def _reply(self, body: Mapping[str, Any], number: int) -> str | dict[str, Any]:
+        if "input" in body:
+            return _embeddings(body)
+        return _completion(body, self.responder(body), number)
 
     async def stats(self, _request: web.Request) -> web.Response:
         return _json({"count": self.count, "max_in_flight": self.max_in_flight})
@@ -141,6 +152,11 @@ class _Server:
         for name, value in change.items():
             setattr(self, name, value)
         return _json({})
+
+
+def _embeddings(body: Mapping[str, Any], how: str = "") -> str:
+    # Looked up here: most servers embed nothing, and it is slow to import.
+    return str(importlib.import_module("tests.support.embeddings").embeddings(body, how))
 
 
 def _error(message: str, *, param: str | None = None, code: str | None = None) -> dict[str, Any]:
@@ -297,6 +313,7 @@ async def _stdin_closed() -> None:
 async def _serve(server: _Server, options: argparse.Namespace) -> None:
     app = web.Application(client_max_size=64 * 1024**2)
     app.router.add_post("/v1/chat/completions", server.complete)
+    app.router.add_post("/v1/embeddings", server.complete)
     app.router.add_get("/control/stats", server.stats)
     app.router.add_get("/control/calls", server.recorded)
     app.router.add_post("/control/script", server.script)

@@ -1,14 +1,17 @@
 """A back end that keeps the table in memory: the contract in its shortest form."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memorypipe.errors import TableNotFoundError
+from memorypipe.errors import InvalidArgumentError, TableNotFoundError
 from memorypipe.schema import TIME
+from memorypipe.table.embedding import Revector
 from memorypipe.table.records import HEAD_TYPE, SYSTEM_TYPES, Head, head_row, read_head
+from memorypipe.table.search_all import Wanted
 from memorypipe.table.storage import ADDRESS, HEAVY_COLUMNS, RaceLostError, Where
 
 
@@ -45,7 +48,11 @@ class MemorySnapshot:
             if values is not None:
                 wanted = pa.array(list(values), pa.string())
                 mask = pc.and_(mask, pc.is_in(self.rows[column], wanted))
-        return self.rows.filter(mask).select(columns)
+        places = pa.array(range(self.rows.num_rows), pa.int64())
+        return self.rows.append_column(ADDRESS, places).filter(mask).select(columns)
+
+    def pieces(self) -> "list[MemoryPiece]":
+        return [MemoryPiece(self)]
 
     def locate(self, memory_ids: pa.Array, text_hashes: pa.Array) -> pa.Table:
         hit = pc.is_in(self.rows["memory_id"], memory_ids)
@@ -61,6 +68,33 @@ class MemorySnapshot:
         old_head = pc.equal(self.rows["record_type"], HEAD_TYPE)
         kept = self.rows.filter(pc.invert(pc.or_(pc.is_in(places, closed), old_head)))
         self.storage.push(self.rows, pa.concat_tables([kept, rows, head]))
+
+    def replace_vectors(self, revector: Revector, *, rows: pa.Table, head: pa.Table) -> None:
+        kept = self.rows.filter(pc.not_equal(self.rows["record_type"], HEAD_TYPE))
+        batches = kept.to_batches(max_chunksize=revector.batch_rows)
+        anew = pa.Table.from_batches(map(revector.apply, batches), revector.schema)
+        self.storage.push(self.rows, pa.concat_tables([anew, rows, head]))
+
+    def search_all(self, wanted: Wanted) -> pa.Table:
+        raise InvalidArgumentError(f"a table in memory has no index for {wanted.kind!r}")
+
+
+@dataclass(frozen=True)
+class MemoryPiece:
+    """The whole of one version."""
+
+    snapshot: MemorySnapshot
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.snapshot.rows.num_rows)
+
+    @property
+    def size_bytes(self) -> int | None:
+        return None
+
+    def scan(self, columns: Sequence[str], where: Where) -> Iterator[pa.Table]:
+        yield self.snapshot.scan(columns, where)
 
 
 class MemoryStorage:
@@ -88,3 +122,12 @@ class MemoryStorage:
 
     def tidy(self) -> None:
         return
+
+    def optimize(self) -> None:
+        return
+
+    def clean(self, *, older_than: timedelta) -> None:  # noqa: ARG002  # memory has no age
+        return
+
+    def purge(self) -> None:
+        del self._versions[:-1]

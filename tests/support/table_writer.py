@@ -22,10 +22,11 @@ def first_batch() -> object:
     return actions(action("ADD", "0", scope=COUNTER_SCOPE, memory_id=COUNTER_ID))
 
 
-def write(uri: str, name: str, commits: int) -> None:
-    table = MemoryTable.open(uri)
+def write(uri: str, name: str, commits: int, backend: str) -> None:
+    table = MemoryTable.open(uri, backend=backend, embedder="none")
     print("ready", flush=True)  # noqa: T201  # the test reads it
     sys.stdin.readline()
+    conflicts = 0
     for number in range(commits):
         run_id = f"{name}-{number}"
         while True:
@@ -41,10 +42,11 @@ def write(uri: str, name: str, commits: int) -> None:
                 result = table.commit(
                     batch, run_id=run_id, base_version=base, ledger=ledger(run_id)
                 )
-            except ConflictError:
+            except ConflictError as error:
+                conflicts += error.memory_ids == (COUNTER_ID,)
                 continue
             break
-        report = json.dumps({"run_id": run_id, "version": result.version})
+        report = json.dumps({"run_id": run_id, "version": result.version, "conflicts": conflicts})
         print(report, flush=True)  # noqa: T201  # the test reads it
 
 
@@ -53,5 +55,6 @@ if __name__ == "__main__":
     parser.add_argument("uri")
     parser.add_argument("name")
     parser.add_argument("commits", type=int)
+    parser.add_argument("backend")
     options = parser.parse_args()
-    write(options.uri, options.name, options.commits)
+    write(options.uri, options.name, options.commits, options.backend)

@@ -15,14 +15,17 @@ _TICK_S = 1e-9
 
 
 class _JumpingSelector(selectors.SelectSelector):
-    """Never blocks, but counts the time for which it would have blocked."""
+    """Counts the time for which it would have blocked, and blocks for threads alone."""
 
-    def __init__(self, lateness_s: float) -> None:
+    def __init__(self, lateness_s: float, *, serves_threads: bool) -> None:
         super().__init__()
         self.elapsed_s = 0.0
         self._lateness_s = lateness_s
+        self._serves_threads = serves_threads
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None and self._serves_threads:
+            return super().select(None)
         if timeout is None:
             raise RuntimeError("Nothing is scheduled any more: the program waits for ever.")
         self.elapsed_s += max(timeout + self._lateness_s, _TICK_S) if timeout > 0 else _TICK_S
@@ -32,11 +35,12 @@ class _JumpingSelector(selectors.SelectSelector):
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """A loop for code without sockets and threads; `time()` starts at 0.
 
-    Every timer fires `lateness_s` late, as on a busy machine.
+    Every timer fires `lateness_s` late, as on a busy machine. With `serves_threads` a loop with
+    nothing to do waits for what other threads give it, instead of failing.
     """
 
-    def __init__(self, *, lateness_s: float = 0.0) -> None:
-        self._jumping = _JumpingSelector(lateness_s)
+    def __init__(self, *, lateness_s: float = 0.0, serves_threads: bool = False) -> None:
+        self._jumping = _JumpingSelector(lateness_s, serves_threads=serves_threads)
         super().__init__(self._jumping)
 
     def time(self) -> float:

@@ -9,7 +9,10 @@ import pytest
 from memorypipe import ids
 from memorypipe.schema import table_schema
 from memorypipe.table.actions import check_actions
-from memorypipe.table.fold import Folded, fold, index_known
+from memorypipe.table.changes import Folded
+from memorypipe.table.fold import fold
+from memorypipe.table.fold_index import Known
+from memorypipe.table.fold_simple import find_simple
 from tests.support.table_actions import START, USER, action, actions, add, delete, minted, update
 
 TEA, CAT = minted("Likes tea"), minted("Has a cat")
@@ -39,7 +42,11 @@ def known(*rows: dict[str, Any]) -> pa.Table:
 def run(*rows: Any, holds: pa.Table | None = None, **more: Any) -> Folded:
     looked_up = [minted(text, ordinal=n) for text in ("Likes tea", "Has a cat") for n in range(20)]
     batch = check_actions(actions(*rows))
-    return fold(batch, index_known(known() if holds is None else holds, looked_up, batch), **more)
+    return fold(
+        batch,
+        Known(rows=known() if holds is None else holds, looked_up=pa.array(looked_up)),
+        **more,
+    )
 
 
 def outcome(folded: Folded) -> list[tuple[str, str, list[int]]]:
@@ -67,7 +74,7 @@ def test_actions_on_one_memory_come_to_one_change(batch: Any, expected: Any) -> 
 def test_an_update_after_a_delete_has_no_target() -> None:
     folded = run(delete("m"), update("m", "b"), holds=known({"memory_id": "m", "text": "a"}))
     (conflict,) = folded.conflicts.values()
-    assert (conflict.absent, folded.changes) == (("m",), [])
+    assert (conflict.absent, outcome(folded)) == (("m",), [])
 
 
 def test_a_text_that_the_batch_took_back_can_be_added_again() -> None:
@@ -130,4 +137,45 @@ def test_what_changed_after_the_base_is_a_conflict_and_what_changed_before_is_no
     assert not run(update("m", "b"), holds=holds, base_time=START).conflicts
     earlier = START - timedelta(microseconds=1)
     folded = run(add("c"), update("m", "b"), holds=holds, base_time=earlier)
-    assert ([each.changed for each in folded.conflicts.values()], folded.changes) == ([("m",)], [])
+    assert ([each.changed for each in folded.conflicts.values()], outcome(folded)) == ([("m",)], [])
+
+
+def test_scopes_in_order_of_their_actions_whether_folded_or_not() -> None:
+    other = {"user_id": "u0"}
+    rows = [add("A", scope=other), add("B"), add("b"), add("C", scope={"user_id": "u2"})]
+    folded = run(*rows)
+    assert [steps for _, _, steps in outcome(folded)] == [[0], [1], [3]]
+    assert (folded.duplicates, folded.none) == (1, 1)
+
+
+# Each batch with the reason why its scope cannot do without the fold.
+DOUBTFUL = {
+    "an id named twice": [add("a"), update(minted("a"), "b")],
+    "an id in use": [add("a", memory_id="m")],
+    "a text said already": [add("Likes tea")],
+    "a text said beside it": [update("m", "b"), add("b")],
+    "a target that is not there": [update("absent", "b")],
+}
+
+
+@pytest.mark.parametrize("reason", sorted(DOUBTFUL))
+def test_a_scope_in_doubt_is_folded_and_the_others_are_not(reason: str) -> None:
+    holds = known({"memory_id": "m", "text": "Likes tea"})
+    other = {"user_id": "u2"}
+    batch = check_actions(actions(*DOUBTFUL[reason], add("c", scope=other)))
+    simple = find_simple(batch, holds, None)
+    assert simple.mask.tolist() == [scope == other for scope in scopes_of(batch.actions)]
+    assert [change.memory_id for change in simple.changes] == [minted("c", other)]
+
+
+def scopes_of(rows: pa.Table) -> list[dict[str, str]]:
+    return [dict(scope) for scope in rows["scope"].to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "row", [add("a"), update("m", "b"), delete("m"), action("NONE", "a", memory_id="m")]
+)
+def test_an_action_that_stands_alone_needs_no_fold(row: Any) -> None:
+    batch = check_actions(actions(row))
+    simple = find_simple(batch, known({"memory_id": "m", "text": "Likes tea"}), None)
+    assert simple.mask.tolist() == [True]

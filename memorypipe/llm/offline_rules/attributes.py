@@ -151,6 +151,8 @@ _MANY = re.compile(
     r"\b(?:daughter|son|brother|sister|child|kid|friend|dog|cat|pet|cousin|uncle|aunt|niece|nephew|twins|colleague"
     r"|puppy|kitten|horse|rabbit|fish|parrot)s?$"
 )
+# That a value holds now says nothing about the value.
+_NOW = re.compile(r"\s+(?:now|currently|these days|at the moment|nowadays)\b", re.IGNORECASE)
 _NOT_STATED = re.compile(
     r"\b(?:not|never|no longer|used to|will|going to|planning|wants|hopes|might|if)\b|n't\b"
     r"|n\u2019t\b",
@@ -206,6 +208,7 @@ def attributes_of(text: str) -> tuple[Attribute, ...]:
     """
     if _NOT_STATED.search(text):
         return ()
+    text = _NOW.sub("", text)
     found: dict[str, Attribute] = {}
     favourite = _FAVOURITE.match(text) if "avo" in text else None
     if favourite:

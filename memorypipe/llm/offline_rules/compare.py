@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from memorypipe.llm.offline_rules.attributes import Attribute, attributes_of
-from memorypipe.llm.offline_rules.lexicon import NUMBER_WORDS, OWN_THINGS, RELATIONS, words
+from memorypipe.llm.offline_rules.lexicon import (
+    NUMBER_WORDS,
+    OWN_THINGS,
+    RELATIONS,
+    third_person,
+    words,
+)
 from memorypipe.text import normalise
 
 __all__ = ["Reading", "read"]
@@ -13,9 +19,24 @@ __all__ = ["Reading", "read"]
 _EARLIER = re.compile(r"\s*\(before: (?P<values>.*)\)\s*$", re.DOTALL)
 _TOKEN = re.compile(r"[^\W_]+(?:['\u2019.-][^\W_]+)*|[\u3040-\u30ff\u3400-\u9fff]")
 _CONTRACTED_NOT = re.compile(
-    r"\b(is|are|was|were|do|does|did|has|have|had|can|wo|would|could)n['\u2019]t\b"
+    r"\b(?:(?P<verb>is|are|was|were|do|does|did|has|have|had|would|could)n['\u2019]t"
+    r"|can(?:['\u2019]t|not))\b"
 )
-_NEGATION = words("not never no nor neither without hardly cannot can't")
+# "…, not Tuesday", "… instead of Tuesday": what the text says is wrong.
+_REPLACED = re.compile(
+    r"(?P<said>.+?)(?:,\s+(?:and\s+|but\s+|und\s+)?(?:not|nicht)|,?\s+instead\s+of"
+    r"|,?\s+rather\s+than|,?\s+(?:an)?statt)\s+(?P<wrong>[^,;]+)$",
+    re.IGNORECASE | re.DOTALL,
+)
+# Other languages are not read, but what denies must never pass for what affirms.
+_NEGATION = words(
+    """
+    not never no nor neither without hardly
+    nicht kein keine keinen keinem keiner nie niemals ohne pas jamais aucun aucune sans nunca jamás
+    ningún ninguna tampoco non mai senza nessun nessuna não sem niet geen nooit zonder
+    не нет никогда без 不 没 沒 无 無 未
+    """
+)
 _SMALL = words(
     """
     a an the user user's i my me mine their theirs they them his her our we us it its to of in
@@ -29,7 +50,7 @@ def _by_member(classes: dict[str, str]) -> dict[str, str]:
     return {member: name for name, members in classes.items() for member in members.split()}
 
 
-_NO_CONTENT = _SMALL | _NEGATION | {"longer"}
+_NO_CONTENT = _SMALL | _NEGATION | {"longer", "mehr"}
 _SYNONYMS = _by_member(
     {
         "like": "loves love enjoys enjoy adores likes fond loved like",
@@ -46,6 +67,10 @@ _SYNONYMS = _by_member(
         "car": "car",
         "job": "job",
         "want": "wants",
+        "allergic": "allergy allergies",
+        "diabetic": "diabetes",
+        "asthmatic": "asthma",
+        "epileptic": "epilepsy",
     }
 )
 _VERB_CLASSES = _by_member(
@@ -62,7 +87,7 @@ _VERB_CLASSES = _by_member(
         "get": "got",
         "sell": "sold",
         "do": "doesn't don't does do",
-        "can": "can can't cannot",
+        "can": "can",
         "will": "will won't",
         "used": "used",
         "did": "didn't did",
@@ -105,6 +130,7 @@ class Reading:
         past: Whether its main verb is in the past.
         attributes: The single-valued attributes that it states.
         earlier: The values that an update noted as former ones.
+        replaced: Words of what the text itself says is wrong ("…, not Tuesday").
     """
 
     normal: str
@@ -117,6 +143,7 @@ class Reading:
     past: bool
     attributes: tuple[Attribute, ...]
     earlier: tuple[str, ...]
+    replaced: frozenset[str]
 
 
 def _stem(word: str) -> str:
@@ -177,6 +204,13 @@ def _meant_verb(tokens: list[str], verb: int | None) -> str:
     return tokens[verb]
 
 
+def _verb_class(verb: str) -> str:
+    """The class of a verb, which also stands in its base form: "does not own"."""
+    if not verb:
+        return ""
+    return _VERB_CLASSES.get(verb) or _VERB_CLASSES.get(third_person(verb)) or _stem(verb)
+
+
 def _is_past(verb: str) -> bool:
     return verb in _PAST_IRREGULAR or (verb.endswith("ed") and len(verb) > _SHORTEST_STEM)
 
@@ -199,16 +233,16 @@ def read(text: str) -> Reading:
     """
     earlier = _EARLIER.search(text)
     core = text[: earlier.start()] if earlier else text
-    plain = normalise(core)
-    spread = _CONTRACTED_NOT.sub(r"\1 not", plain)
-    tokens = _TOKEN.findall(spread)
+    correction = _REPLACED.match(core.rstrip(" .!"))
+    core = correction["said"] if correction else core
+    tokens = _tokens(core)
     verb = _main_verb(tokens)
     said_verb = _meant_verb(tokens, verb)
-    content = frozenset(_stem(token) for token in tokens if token not in _NO_CONTENT)
+    content = _content(tokens)
     return Reading(
         normal=normalise(text),
         subject=_subject(tokens, verb),
-        verb=_VERB_CLASSES.get(said_verb, _stem(said_verb) if said_verb else ""),
+        verb=_verb_class(said_verb),
         words=content,
         key=max(content - _TASTES or content, key=lambda word: (len(word), word), default=""),
         ordered=_names_and_numbers(core),
@@ -216,15 +250,29 @@ def read(text: str) -> Reading:
         past=_is_past(said_verb),
         attributes=attributes_of(core),
         earlier=tuple(earlier["values"].split("; ")) if earlier else (),
+        replaced=_content(_tokens(correction["wrong"])) if correction else frozenset(),
     )
+
+
+def _tokens(text: str) -> list[str]:
+    return _TOKEN.findall(_CONTRACTED_NOT.sub(_spread_not, normalise(text)))
+
+
+def _spread_not(match: re.Match[str]) -> str:
+    return f"{match['verb'] or 'can'} not"
+
+
+def _content(tokens: list[str]) -> frozenset[str]:
+    return frozenset(_stem(token) for token in tokens if token not in _NO_CONTENT)
 
 
 def _names_and_numbers(text: str) -> tuple[str, ...]:
     found = []
-    for place, word in enumerate(_TOKEN.findall(text)):
+    for word in _TOKEN.findall(text):
         lower = word.lower()
         if lower in _SMALL:
             continue
-        if word[0].isdigit() or lower in NUMBER_WORDS or (place and word[0].isupper()):
+        # A first word has a capital anyway, but it may be a name: "Tom lent Anna a book".
+        if word[0].isdigit() or lower in NUMBER_WORDS or word[0].isupper():
             found.append(_stem(lower))
     return tuple(found)

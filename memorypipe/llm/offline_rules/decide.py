@@ -5,7 +5,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from memorypipe.llm.offline_rules.compare import Reading, read
-from memorypipe.llm.offline_rules.relate import Relation, merged_text, relation, retracted_object
+from memorypipe.llm.offline_rules.relate import (
+    Relation,
+    kinds_of,
+    merged_text,
+    relation,
+    retracted_object,
+)
 from memorypipe.llm.types import DecideTask, Fact
 
 __all__ = ["decide"]
@@ -32,7 +38,7 @@ class _Pool:
     """The memories, found by the words, attributes and exact texts that they share with a fact.
 
     Args:
-        asked: All words of the facts; memories are not indexed by any other.
+        asked: All words sought for the facts; memories are not indexed by any other.
     """
 
     def __init__(self, asked: frozenset[str]) -> None:
@@ -76,7 +82,7 @@ class _Pool:
         places: set[int] = set()
         for attribute in reading.attributes:
             places.update(self._by_attribute.get((attribute.kind, attribute.subject), ()))
-        for word in reading.words:
+        for word in _sought(reading):
             places.update(self._by_key.get(word, ()))
         places.update(self._by_word.get(reading.key, ()))
         return [memory for place in sorted(places) if (memory := self._memories[place]) is not None]
@@ -87,6 +93,11 @@ class _Pool:
             return []
         found = (self._memories[place] for place in self._by_word.get(next(iter(words)), ()))
         return [memory for memory in found if memory is not None and words <= memory.reading.words]
+
+
+def _sought(reading: Reading) -> frozenset[str]:
+    """The words by which a memory may be related to a fact."""
+    return reading.words | reading.replaced | kinds_of(reading.words)
 
 
 def decide(task: DecideTask) -> list[dict[str, Any]]:
@@ -109,7 +120,7 @@ def decide(task: DecideTask) -> list[dict[str, Any]]:
         >>> action["event"], action["target_id"], action["text"]
         ('UPDATE', '0', 'Moved to Berlin (before: Rome)')
     """
-    pool = _Pool(frozenset().union(*(read(fact.text).words for fact in task.facts)))
+    pool = _Pool(frozenset().union(*(_sought(read(fact.text)) for fact in task.facts)))
     for alias, memory in enumerate(task.existing):
         pool.add(_Memory(memory.text, memory.event_time, alias=alias, added_by=None))
     actions: list[dict[str, Any]] = []
@@ -173,7 +184,9 @@ def _retracted(text: str, reading: Reading, pool: _Pool) -> tuple[Relation, _Mem
     return (Relation.PARTLY_RETRACTED, parts[0]) if len(parts) == 1 else None
 
 
-_HELD = frozenset({"have", "buy", "get", "driv", "rid", "adopt", "own", "own's"})
+_HELD = frozenset({"have", "buy", "get", "driv", "rid", "adopt", "own", "own's", "book", "order"})
+# What says that one belongs to what is then left: "plays in the band", "is a member of the club".
+_BELONGING = frozenset({"attend", "belong", "coach", "go", "join", "member", "play", "sing"})
 # What is gone altogether once it is sold: "Car is a blue Skoda" holds no longer.
 _OWNED = frozenset({"apartment", "bicycle", "boat", "car", "flat", "hous", "motorbik", "van"})
 
@@ -188,11 +201,11 @@ def _can_be_retracted(kind: str, wanted: frozenset[str], fact: Reading, memory: 
     if kind == "thing":
         several = any(word.isdigit() and word != "1" for word in memory.words)
         return memory.verb in _HELD and not several
-    if kind in {"employer", "quit"}:
-        employed = any(attribute.kind == "employer" for attribute in memory.attributes)
-        if employed or kind == "employer":
-            return employed
-    return not memory.past and wanted == memory.words and not _is_preference(memory)
+    employed = any(attribute.kind == "employer" for attribute in memory.attributes)
+    if kind == "employer" or (kind == "quit" and employed):
+        return employed
+    left = wanted | _BELONGING if kind == "quit" else wanted
+    return not (memory.past or _is_preference(memory)) and wanted <= memory.words <= left
 
 
 def _is_part(wanted: frozenset[str], verb: frozenset[str], fact: Reading, memory: Reading) -> bool:

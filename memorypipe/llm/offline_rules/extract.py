@@ -1,18 +1,18 @@
 """The extraction rules: from a transcript to the facts that its users state about themselves."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from datetime import date, datetime
 from typing import Any
 
 from memorypipe.llm.offline_rules import sentences as split
 from memorypipe.llm.offline_rules.asides import without_asides
+from memorypipe.llm.offline_rules.compare import read
 from memorypipe.llm.offline_rules.introductions import introduced_name
 from memorypipe.llm.offline_rules.lexicon import OWN_THINGS, RELATIONS, alternatives, words
 from memorypipe.llm.offline_rules.other_languages import other_statements
 from memorypipe.llm.offline_rules.rewrite import predicate, third_person_words
 from memorypipe.llm.types import ExtractTask, Turn
-from memorypipe.text import normalise
 
 __all__ = ["extract_facts", "statements"]
 
@@ -356,16 +356,28 @@ def extract_facts(task: ExtractTask) -> list[dict[str, Any]]:
     """
     day = _context_date(task.context)
     speakers = _speaker_names(task.turns)
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[Hashable, dict[str, Any]] = {}
     for turn in task.turns:
         if not _is_evidence(turn):
             continue
         for text in statements(turn.content, name=turn.name or None, speakers=speakers):
             when = turn.timestamp.date().isoformat() if turn.timestamp else day
-            item = found.setdefault(normalise(text), _item(text, when))
+            item = found.setdefault(_meaning(text), _item(text, when))
             if turn.id is not None and turn.id not in item.setdefault("sources", []):
                 item["sources"].append(turn.id)
     return list(found.values())
+
+
+# Of more names and numbers some could change places, and so the meaning: "lent Tom Ann's car".
+_FEW_NAMES = 2
+
+
+def _meaning(text: str) -> Hashable:
+    """What two texts share that say the same: "has two cats", "really has 2 cats"."""
+    said = read(text)
+    if not said.verb or len(said.ordered) > _FEW_NAMES:
+        return said.normal
+    return (said.words, said.verb, said.subject, said.negated, said.past, said.replaced)
 
 
 def _item(text: str, event_time: str | None) -> dict[str, Any]:

@@ -8,7 +8,10 @@ from memorypipe.llm.offline_rules.sentences import without_citations
 
 __all__ = ["other_statements"]
 
-_OTHER_ENDINGS = re.compile("(?<=[。！？!?؟।…])\\s*|(?<=\\.)\\s+|\n+|[；;]")
+# A short number with a point is an ordinal: "am 4. Mai".
+_OTHER_ENDINGS = re.compile(
+    "(?<=[。！？!?؟।…])\\s*|(?<=\\.)(?<!\\b\\d\\.)(?<!\\b\\d\\d\\.)\\s+|\n+|[；;]"
+)
 _QUESTION = re.compile(
     "[?？؟]\\W*$|^\\s*¿|(?:吗|呢|么|か|かな|かしら|でしょう|까|까요|나요)[。！.!~～…\\s]*$"
     "|为什么|怎么|怎样|什么|哪些|哪里|如何"
@@ -18,8 +21,8 @@ _COURTESY = re.compile(
     "|太棒|没关系|对不起|不客气|当然|明白|是的|是啊|こんにちは|こんばんは|おはよう|ありがとう|どうも|すみません|はい|いいえ|了解"
     "|안녕|감사|고마|네[ ,.]|привет|здравствуй|спасибо|пока|хорошо|hola|buenos|buenas|gracias|adiós"
     "|vale"
-    "|bonjour|bonsoir|salut|merci|au revoir|d'accord|hallo|guten|danke|tschüss|ciao|buongiorno"
-    "|grazie|arrivederci|olá|oi|obrigad|tchau|dank|مرحبا|شكرا|नमस्ते|धन्यवाद)",
+    "|bonjour|bonsoir|salut|merci|au revoir|d'accord|hallo|guten|danke|vielen dank|tschüss|ciao"
+    "|buongiorno|grazie|arrivederci|olá|oi|obrigad|tchau|dank|مرحبا|شكرا|नमस्ते|धन्यवाद)",
     re.IGNORECASE,
 )
 _CHINESE = re.compile("[\u4e00-\u9fff]")
@@ -31,6 +34,15 @@ _CHINESE_CHAT = re.compile(
     "(?:再|去|尝试|试|考虑|认真|努力|好好|尽|多|继续|问|知道|听|更|注意|按|好)"
     "|我(?:也|真的|还是)?(?:不知道|不太?明白|不确定|觉得|感觉|认为|知道|记住)|听起来|对不对|是不是"
     "|下次|再聊|试试|这么认为|这样认为|理解了?$|烦|心情|感到|难过|沮丧|焦虑|有(?:些|点)|问题|困惑|我先"
+)
+# What is only imagined, and orders to whoever reads along.
+_NOT_MEANT = re.compile(
+    "^(?:stell(?:en|t)? (?:dir|sie sich|euch) vor|angenommen|imagin(?:e|a|ez|ons)\\b"
+    "|suppos(?:ons|ez)|supongamos|immagina|supponiamo|imagina|stel je voor|представь|假设|想象)"
+    "|\\b(?:ignorier|ignor(?:a|e|ez|i)\\b)[^.]{0,20}(?:anweisung|instruc|istruzion|consign)"
+    "|^(?:lösch|borra|elimina|efface|supprime|cancella)\\w* (?:alle|tod|tout|tutt)"
+    "|忽略.{0,8}指令|无视.{0,8}指令",
+    re.IGNORECASE,
 )
 _ASKED = re.compile(
     r",\s*(?:(?:y|pero)\s+)?¿[^?]*\?\W*$|"
@@ -75,7 +87,7 @@ def other_statements(text: str) -> Iterator[str]:
         sentence = part.strip()
         if not _LEFT_OPEN.match(sentence):
             sentence = _ASKED.sub("", sentence)
-        if not sentence or _QUESTION.search(sentence):
+        if not sentence or _QUESTION.search(sentence) or _NOT_MEANT.search(sentence):
             continue
         if _CHINESE.search(sentence) and not _KANA_HANGUL.search(sentence):
             sentence = _chinese_core(sentence)

@@ -7,7 +7,14 @@ from memorypipe.llm.offline_rules.attributes import Attribute
 from memorypipe.llm.offline_rules.compare import Reading
 from memorypipe.llm.offline_rules.lexicon import RELATIONS
 
-__all__ = ["Relation", "changed_attribute", "merged_text", "relation", "retracted_object"]
+__all__ = [
+    "Relation",
+    "changed_attribute",
+    "kinds_of",
+    "merged_text",
+    "relation",
+    "retracted_object",
+]
 
 
 class Relation(Enum):
@@ -16,6 +23,8 @@ class Relation(Enum):
     SAME = "says the same"
     COVERED = "is covered by it"
     RICHER = "says the same and more"
+    CORRECTED = "corrects it"
+    CARRIED_OUT = "tells that the plan is carried out"
     NEW_VALUE = "gives a new value"
     REVERSED = "says the opposite"
     RETRACTED = "takes it back"
@@ -24,12 +33,21 @@ class Relation(Enum):
 
 _PREFERENCES = frozenset({"like", "hate", "prefer", "love"})
 _AVERSIONS = frozenset({"hate"})
+_PLANS = frozenset({"want", "plan", "hop", "intend"})
+_HAVING = frozenset({"have", "own", "buy", "get", "adopt"})
+# What counts as one of a kind that a memory denies, as words are stemmed in a `Reading`.
+_KINDS = {
+    "sibling": frozenset({"brother", "sister", "twin"}),
+    "child": frozenset({"son", "daughter", "baby", "twin"}),
+    "pet": frozenset({"dog", "cat", "rabbit", "hamster", "parrot", "hors", "puppy", "kitten"}),
+}
+_CONDITIONS = frozenset({"allergic", "diabetic", "asthmatic", "epileptic"})
 _RICHER_BY = 8  # words; a text with more than that says something else as well
 _LEAST_SHARED = 2
 
 _RETRACTION = re.compile(
     r"^(?P<subject>(?:[\w'\u2019.-]+ ){0,3}?)(?:(?:recently|just|finally|has|have|had|also) )*(?:"
-    r"(?P<gone>sold|gave away|got rid of|lost|no longer (?:has|have|owns|own)"
+    r"(?P<gone>sold|gave away|got rid of|cancell?ed|lost|no longer (?:has|have|owns|own)"
     r"|(?:doesn['\u2019]t|don['\u2019]t|does not|do not)"
     r" (?:have|own)) (?P<thing>.+?)(?P<more> any ?more| any longer)?"
     r"|(?P<quit>quit|left|resigned from|(?:was|got) (?:fired|laid off) from"
@@ -50,6 +68,8 @@ _WHEN = re.compile(
     r"|November|December)"
     r"|(?:an?|two|three|several|\d+|a few|a couple of) \w+ ago)$"
 )
+# One leaves an employer, and a band or a club as well.
+_LEAVING = frozenset({"quit", "left", "resigned from"})
 _MORE_THAN_A_RETRACTION = re.compile(
     r"\b(?:and|but|because|to buy|so|instead|for a new)\b|[,;]", re.IGNORECASE
 )
@@ -71,7 +91,7 @@ def retracted_object(text: str) -> tuple[str, str] | None:
         )
         plain_denial = denial and match["gone"].casefold().startswith("do")
         return None if plain_denial and not match["more"] else ("thing", match["thing"])
-    if match["employer"] and match["quit"].casefold() != "quit":
+    if match["employer"] and match["quit"].casefold() not in _LEAVING:
         return ("employer", match["employer"])
     if match["quit"]:
         return ("quit", match["employer"])
@@ -94,14 +114,36 @@ def relation(fact: Reading, memory: Reading, *, same_day: bool = True) -> Relati
     """
     if fact.normal == memory.normal:
         return Relation.SAME
+    if _corrected(fact, memory):
+        return Relation.CORRECTED
     by_attribute = _by_attribute(fact, memory)
     if by_attribute is not None:
         return by_attribute
-    if _reversed(fact, memory):
-        return Relation.REVERSED
+    turned = _turned(fact, memory)
+    if turned is not None:
+        return turned
     if fact.negated != memory.negated or fact.past != memory.past or fact.verb != memory.verb:
         return None
     return _by_words(fact, memory, same_day=same_day or not fact.past)
+
+
+def _turned(fact: Reading, memory: Reading) -> Relation | None:
+    """One statement in other words: its opposite, its plan, another name of a condition."""
+    if _reversed(fact, memory) or _had_after_all(fact, memory):
+        return Relation.REVERSED
+    if _carried_out(fact, memory):
+        return Relation.CARRIED_OUT
+    return Relation.SAME if _one_condition(fact, memory) else None
+
+
+def kinds_of(words: frozenset[str]) -> frozenset[str]:
+    """The kinds that the things of a text are of, as far as they matter here.
+
+    Example:
+        >>> sorted(kinds_of(frozenset({"brother", "dog"})))
+        ['pet', 'sibling']
+    """
+    return frozenset(kind for kind, members in _KINDS.items() if not members.isdisjoint(words))
 
 
 def changed_attribute(fact: Reading, memory: Reading) -> tuple[Attribute, Attribute] | None:
@@ -134,6 +176,40 @@ def _same_attribute(fact: Reading, memory: Reading, new: Attribute, old: Attribu
     return Relation.COVERED
 
 
+def _corrected(fact: Reading, memory: Reading) -> bool:
+    """Whether the memory says what the fact calls wrong, and nothing that the fact leaves out."""
+    if not fact.replaced or fact.subject != memory.subject - fact.replaced:
+        return False
+    same_verb = fact.verb == memory.verb or memory.verb in fact.replaced
+    return same_verb and fact.replaced <= memory.words <= fact.words | fact.replaced
+
+
+def _carried_out(fact: Reading, memory: Reading) -> bool:
+    """Whether a wish or a plan has become a fact."""
+    if memory.verb not in _PLANS or fact.verb in _PLANS or fact.subject != memory.subject:
+        return False
+    planned = memory.words - _PLANS
+    return not (fact.negated or memory.negated) and bool(planned) and planned <= fact.words
+
+
+def _had_after_all(fact: Reading, memory: Reading) -> bool:
+    """Whether the fact gives the user what the memory denies: the thing, or one of its kind."""
+    if memory.verb != "have" or not memory.negated or fact.negated or fact.subject:
+        return False
+    if memory.subject or fact.verb not in _HAVING:
+        return False
+    denied = memory.words - _HAVING
+    return bool(denied) and denied <= fact.words | kinds_of(fact.words)
+
+
+def _one_condition(fact: Reading, memory: Reading) -> bool:
+    """Whether one says "has asthma" and the other "is asthmatic"."""
+    if {fact.verb, memory.verb} != {"be", "have"} or fact.negated or memory.negated:
+        return False
+    told = fact.words == memory.words and fact.subject == memory.subject
+    return told and not fact.words.isdisjoint(_CONDITIONS)
+
+
 def _reversed(fact: Reading, memory: Reading) -> bool:
     """Liking against disliking one thing, or one statement with and without its negation."""
     if fact.subject != memory.subject:
@@ -162,6 +238,8 @@ def _bare(reading: Reading) -> frozenset[str]:
 def _by_words(fact: Reading, memory: Reading, *, same_day: bool) -> Relation | None:
     if not same_day or not _one_order(fact.ordered, memory.ordered):
         return None
+    if not fact.verb and fact.normal.split()[0] != memory.normal.split()[0]:
+        return None  # not understood: then other first words may be another subject
     if fact.words == memory.words:
         return Relation.SAME if fact.subject == memory.subject else None
     if memory.words < fact.words:

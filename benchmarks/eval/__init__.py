@@ -1,0 +1,1 @@
+"""How well a model extracts and decides: cases with gold, scores, costs, tables."""

@@ -1,0 +1,5 @@
+"""Runs the evaluation: ``python -m benchmarks.eval --offline``."""
+
+from benchmarks.eval.run import main
+
+main()

@@ -1,0 +1,1 @@
+"""Ranking of memories within one scope: by words, by vectors, by both."""

@@ -1,0 +1,99 @@
+"""A Lance dataset as this library keeps it: opening, writing, the head row, one transaction."""
+
+import functools
+from typing import Any, Final
+
+import lance
+import pyarrow as pa
+from lance.commit import CommitConflictError
+from lance.fragment import write_fragments
+
+from memorypipe.errors import TableError, TableNotFoundError
+from memorypipe.table.records import HEAD_TYPE, Head, read_head
+from memorypipe.table.storage import RaceLostError, UnknownOutcomeError
+
+__all__ = ["FILE_VERSION", "commit_operation", "find_head", "open_dataset", "write"]
+
+FILE_VERSION: Final = "2.2"  # the first with map columns
+
+# Footers of some ten thousand files.
+_CACHE_BYTES = 1 << 28
+
+_HEAD_COLUMNS = ["revision", "valid_from", "payload"]
+
+
+def open_dataset(uri: str) -> Any:
+    """Open the newest version.
+
+    Args:
+        uri: Of the dataset.
+
+    Raises:
+        TableNotFoundError: Where there is none.
+        TableError: Where it cannot be read.
+    """
+    try:
+        return lance.dataset(uri, session=_session())
+    except ValueError as error:
+        if "was not found" in str(error):
+            raise TableNotFoundError(
+                f"There is no memory table at {uri!r}; check the path, or let MemoryTable.open "
+                "make one with create=True."
+            ) from error
+        raise TableError(f"The table at {uri!r} cannot be read: {error}") from error
+    except OSError as error:
+        raise TableError(f"The table at {uri!r} cannot be read: {error}") from error
+
+
+@functools.cache
+def _session() -> Any:
+    """Share what was read of files' footers among all openings of one process: files never change.
+
+    Opening dozens of small files anew would take a third of the time of a small commit.
+    """
+    return lance.Session(metadata_cache_size_bytes=_CACHE_BYTES)  # type: ignore[attr-defined]
+
+
+def find_head(dataset: Any) -> tuple[Head, int]:
+    """Find the head row of a version, and the number of the fragment that holds it.
+
+    Raises:
+        TableError: Where there is none.
+    """
+    # The head is the last thing that a commit writes, alone in its fragment.
+    single = [each for each in dataset.get_fragments() if each.physical_rows == 1]
+    for fragment in sorted(single, key=lambda each: -each.fragment_id):
+        rows = fragment.to_table(columns=_HEAD_COLUMNS, filter=f"record_type = '{HEAD_TYPE}'")
+        if rows.num_rows:
+            return read_head(rows.to_pylist()[0]), fragment.fragment_id
+    raise TableError(
+        f"The Lance dataset {dataset.uri!r} has no head row: it is no memory table. "
+        "Give another place for the table."
+    )
+
+
+def write(uri: str, rows: pa.Table | pa.RecordBatchReader) -> list[Any]:
+    """Write fragments that no version has yet."""
+    written: list[Any] = write_fragments(
+        rows, uri, schema=rows.schema, data_storage_version=FILE_VERSION
+    )
+    return written
+
+
+def commit_operation(dataset: Any, operation: Any) -> None:
+    """Commit an operation that was made for a version.
+
+    Raises:
+        RaceLostError: Surely not landed.
+        UnknownOutcomeError: Where nobody can tell.
+    """
+    uri = dataset.uri
+    try:
+        lance.LanceDataset.commit(uri, operation, read_version=dataset.version)
+    except CommitConflictError as error:
+        raise RaceLostError(f"Another commit to {uri!r} came first.") from error
+    except (OSError, RuntimeError, ValueError) as error:
+        # The version that was read is gone: maintenance removed it before this commit.
+        if "manifest was not found" in str(error):
+            raise RaceLostError(f"The version read of {uri!r} is gone.") from error
+        raise UnknownOutcomeError(f"The commit to {uri!r} failed: {error}") from error

@@ -1,0 +1,126 @@
+"""Find rows of a Lance dataset by their keys: one pass over the key columns, no index, no join."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memorypipe.schema import SCOPE
+from memorypipe.table.records import SYSTEM_TYPES
+from memorypipe.table.storage import ADDRESS, HEAVY_COLUMNS
+
+__all__ = ["locate"]
+
+# Read in the pass over the keys; `scope` follows from `scope_key`.
+_KEYS = ("memory_id", "text_hash", "is_live")
+_DERIVED = "scope"
+
+_POSITION = "_position"
+
+# Rows of key columns in hand at a time: 10 MB.
+_PASS_ROWS = 1 << 17
+
+# Slots of the sieve: so small that it stays in the processor's cache, so many that of a hundred
+# thousand wanted keys one row in ten passes by chance.
+_SLOT_BITS = 20
+_WORD_BYTES = 8
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # spreads neighbours over the slots (Knuth)
+
+
+def locate(dataset: Any, memory_ids: pa.Array, text_hashes: pa.Array) -> pa.Table:
+    """Find all revisions of some records and the live rows that say certain texts.
+
+    Args:
+        dataset: At one version.
+        memory_ids: Strings.
+        text_hashes: Strings.
+
+    Returns:
+        As `memorypipe.table.storage.Snapshot.locate`.
+    """
+    ids, hashes = _Sieve(memory_ids), _Sieve(text_hashes)
+    keys = pa.Table.from_batches([_sift(*keys, ids, hashes) for keys in _passes(dataset)])
+    says = pc.and_(keys["is_live"], hashes.holds(keys["text_hash"]))
+    return _whole_rows(dataset, keys.filter(pc.or_(ids.holds(keys["memory_id"]), says)))
+
+
+def _passes(dataset: Any) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Scan the key columns, in order; with the number of rows before each batch."""
+    scanner = dataset.scanner(
+        columns=list(_KEYS), with_row_address=True, scan_in_order=True, batch_size=_PASS_ROWS
+    )
+    start = 0
+    for batch in scanner.to_batches():
+        yield start, batch
+        start += batch.num_rows
+
+
+def _sift(start: int, keys: pa.RecordBatch, ids: "_Sieve", hashes: "_Sieve") -> pa.RecordBatch:
+    """Keep the rows that may be wanted, with their positions."""
+    says = np.asarray(keys["is_live"]) & hashes.may_hold(keys["text_hash"])
+    places = np.flatnonzero(ids.may_hold(keys["memory_id"]) | says)
+    few = keys.take(pa.array(places))
+    return few.append_column(_POSITION, pa.array(places + start))
+
+
+class _Sieve:
+    """Lets through the strings that may be wanted, at a fraction of what a look-up costs each.
+
+    The last eight bytes choose a slot, which is open where a wanted string has the same slot.
+    Ids and hashes end in hex digits as good as random.
+    """
+
+    def __init__(self, wanted: pa.Array) -> None:
+        self._wanted = wanted
+        self._open = np.zeros(1 << _SLOT_BITS, bool)
+        slots, is_short = _slots(wanted)
+        self._open[slots] = True
+        self._none = not len(wanted)
+        self._short = bool(is_short.any())
+
+    def may_hold(self, strings: pa.Array) -> Any:
+        """Tell which strings may be wanted, as numpy booleans."""
+        if self._none:
+            return np.zeros(len(strings), bool)
+        slots, is_short = _slots(strings)
+        return self._open[slots] | is_short
+
+    def holds(self, strings: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Tell which strings are wanted."""
+        return pc.is_in(strings, self._wanted, skip_nulls=True)
+
+
+def _slots(strings: pa.Array) -> tuple[Any, Any]:
+    """Give the slot of each string, and which strings are too short to have one (nulls are)."""
+    _, offset_buffer, data = strings.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32, len(strings) + 1, strings.offset * 4)
+    is_short = np.diff(offsets) < _WORD_BYTES
+    if data is None or data.size < _WORD_BYTES:
+        return np.zeros(len(strings), np.intp), np.ones(len(strings), bool)
+    # One word begins at every byte.
+    words: Any = np.ndarray((data.size - _WORD_BYTES + 1,), np.uint64, buffer=data, strides=(1,))
+    ends = np.maximum(offsets[1:] - _WORD_BYTES, 0)
+    return (words[ends] * _MULTIPLIER) >> np.uint64(64 - _SLOT_BITS), is_short
+
+
+def _whole_rows(dataset: Any, keys: pa.Table) -> pa.Table:
+    """Read the other columns of located rows."""
+    schema = dataset.schema
+    names = [name for name in schema.names if name not in {*HEAVY_COLUMNS, *_KEYS, _DERIVED}]
+    rows = dataset.take(keys[_POSITION].combine_chunks(), columns=names)
+    is_row = pc.invert(pc.is_in(rows["record_type"], pa.array(SYSTEM_TYPES)))
+    rows, keys = rows.filter(is_row), keys.filter(is_row)
+    columns = {name: rows[name] for name in names} | {name: keys[name] for name in _KEYS}
+    columns[_DERIVED] = _scopes(rows["scope_key"])
+    kept = [field for field in schema if field.name in columns]
+    located = pa.table([columns[field.name] for field in kept], schema=pa.schema(kept))
+    return located.append_column(ADDRESS, keys["_rowaddr"])
+
+
+def _scopes(scope_keys: pa.ChunkedArray) -> pa.Array:
+    encoded = scope_keys.combine_chunks().dictionary_encode()
+    scopes = [list(map(tuple, orjson.loads(key))) for key in encoded.dictionary.to_pylist()]
+    return pa.array(scopes, SCOPE).take(encoded.indices)

@@ -1,0 +1,59 @@
+"""Keep a Lance dataset that many small commits go to as quick as it was: merge, and forget.
+
+Every commit adds a fragment, and every fragment costs every scan half a millisecond. They are
+merged in tiers, so that a row is written again once per tier and not with every merge. Merging
+gives way to commits: of two that touch the same fragments the later one loses, and a merge that
+lost is left to the next commit.
+"""
+
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+from memorypipe.table.lance_dataset import find_head
+
+__all__ = ["KEPT", "tidy"]
+
+# Fragments with fewer rows than a tier's bound and at least the one before belong to it.
+_TIERS = (0, 1 << 12, 1 << 16, 1 << 20)
+_MANY = 16
+
+# Every so many versions old versions go: opening the table lists them all, at a microsecond each.
+_CLEAN_EVERY = 256
+
+KEPT = timedelta(days=1)
+"""How long a version can be read at least, by who holds on to it: jobs that read a table piece by
+piece while models answer take hours."""
+
+
+def tidy(dataset: Any) -> None:
+    """Merge small fragments once there are many of a size; now and then remove old versions.
+
+    Args:
+        dataset: At its newest version.
+    """
+    sizes = [each.physical_rows for each in dataset.get_fragments()]
+    for low, high in pairwise(_TIERS):
+        # The head row's fragment is counted, too, and not merged: looking for it costs more.
+        if sum(low <= size < high for size in sizes) > _MANY:
+            merge(dataset, find_head(dataset)[1], rows=high)
+            break
+    if dataset.version % _CLEAN_EVERY == 0:
+        dataset.cleanup_old_versions(KEPT, error_if_tagged_old_versions=False)
+
+
+def merge(dataset: Any, head_fragment: int, *, rows: int, materialise: bool = False) -> None:
+    """Merge neighbouring fragments of fewer rows.
+
+    Args:
+        dataset: At its newest version.
+        head_fragment: Left as it is: with the head in hand a merge would race every commit.
+        rows: Only fragments of fewer rows are merged.
+        materialise: Whether every fragment with deleted rows is written anew without them.
+    """
+    dataset.optimize.compact_files(
+        target_rows_per_fragment=rows,
+        materialize_deletions=materialise,
+        materialize_deletions_threshold=0.0,
+        excluded_fragment_ids=[head_fragment],
+    )
