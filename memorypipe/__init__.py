@@ -11,44 +11,62 @@ if TYPE_CHECKING:
     from memorypipe.expressions.build_action import MemoryBuildAction
     from memorypipe.expressions.extract import MemoryExtract
     from memorypipe.expressions.lookup import LookupExisting
+    from memorypipe.llm.embed.endpoint import EndpointEmbedder
+    from memorypipe.llm.embed.wordllama import WordLlamaEmbedder
+    from memorypipe.llm.spec import ModelSpec
     from memorypipe.logs.read import ConversationLog, read_conversations
     from memorypipe.pipeline.pipeline import MemoryPipeline
     from memorypipe.pipeline.plan import Plan
     from memorypipe.pipeline.summary import RunSummary
     from memorypipe.prompts.decide import BUILD_ACTION_HINT
     from memorypipe.prompts.extract import EXTRACT_HINT
-    from memorypipe.rank import Lookup
+    from memorypipe.rank.lookup import Lookup
+    from memorypipe.table.erase_requests import EraseRequest
+    from memorypipe.table.ray_io import MemoryTableSink
+    from memorypipe.table.search import ALL
     from memorypipe.table.table import MemoryTable
 
 __all__ = [
+    "ALL",
     "BUILD_ACTION_HINT",
     "EXTRACT_HINT",
     "ApplyActions",
     "ConversationLog",
+    "EndpointEmbedder",
+    "EraseRequest",
     "Lookup",
     "LookupExisting",
     "MemoryBuildAction",
     "MemoryExtract",
     "MemoryPipeline",
     "MemoryTable",
+    "MemoryTableSink",
+    "ModelSpec",
     "Plan",
     "RunSummary",
+    "WordLlamaEmbedder",
     "read_conversations",
 ]
 
 _HOMES = {
+    "ALL": "table.search",
     "BUILD_ACTION_HINT": "prompts.decide",
     "EXTRACT_HINT": "prompts.extract",
     "ApplyActions": "expressions.apply_actions",
     "ConversationLog": "logs.read",
-    "Lookup": "rank",
+    "EndpointEmbedder": "llm.embed.endpoint",
+    "EraseRequest": "table.erase_requests",
+    "Lookup": "rank.lookup",
     "LookupExisting": "expressions.lookup",
     "MemoryBuildAction": "expressions.build_action",
     "MemoryExtract": "expressions.extract",
     "MemoryPipeline": "pipeline.pipeline",
     "MemoryTable": "table.table",
+    "MemoryTableSink": "table.ray_io",
+    "ModelSpec": "llm.spec",
     "Plan": "pipeline.plan",
     "RunSummary": "pipeline.summary",
+    "WordLlamaEmbedder": "llm.embed.wordllama",
     "read_conversations": "logs.read",
 }
 

@@ -6,11 +6,23 @@ from typing import Annotated, Any
 
 import typer
 
+from memorypipe.cli.change_options import (
+    ForgetOptions,
+    RestoreOptions,
+    SearchOptions,
+    UndoOptions,
+)
+from memorypipe.cli.guard_options import BackfillOptions, CommitOptions
 from memorypipe.cli.help import GroupedCommand
 from memorypipe.cli.journal_options import JournalCompactOptions, JournalShowOptions
+from memorypipe.cli.maintenance_options import (
+    EraseOptions,
+    OptimizeOptions,
+    UnblockOptions,
+    VacuumOptions,
+)
 from memorypipe.cli.options import (
     DEFAULT_TABLE,
-    ApplyOptions,
     EstimateOptions,
     HistoryOptions,
     JsonOption,
@@ -21,6 +33,8 @@ from memorypipe.cli.options import (
     TableOption,
     as_command,
 )
+from memorypipe.cli.reembed_options import ReembedOptions
+from memorypipe.cli.transfer_options import ExportOptions, ImportOptions, VerifyOptions
 from memorypipe.errors import InvalidArgumentError
 
 __all__ = ["app"]
@@ -65,12 +79,15 @@ def _add(
 _RUN = "memorypipe.cli.run_commands"
 _TABLE = "memorypipe.cli.table_commands"
 _RUNS = "memorypipe.cli.runs_commands"
+_CHANGE = "memorypipe.cli.change_commands"
+_TRANSFER = "memorypipe.cli.transfer_commands"
 _JOURNAL = "memorypipe.cli.journal_commands"
+_MAINTENANCE = "memorypipe.cli.maintenance_commands"
 
 _add(
     app,
     "backfill",
-    RunOptions,
+    BackfillOptions,
     (_RUN, "backfill"),
     "Take the memories out of conversation LOGS and commit them: plan and apply in one.",
 )
@@ -88,7 +105,7 @@ _add(
     ("memorypipe.cli.estimate_command", "estimate"),
     "Say what a backfill of LOGS would take: calls, tokens, cost and time. Sends nothing.",
 )
-_add(app, "apply", ApplyOptions, (_RUN, "apply"), "Commit a run that was planned.")
+_add(app, "apply", CommitOptions, (_RUN, "apply"), "Commit a run that was planned.")
 _add(app, "show", ShowOptions, (_TABLE, "show"), "Show the memories of a table, scope by scope.")
 _add(
     app,
@@ -96,6 +113,90 @@ _add(
     HistoryOptions,
     (_TABLE, "history"),
     "Show all revisions of one memory, oldest first: what happened, when and why.",
+)
+_add(
+    app,
+    "search",
+    SearchOptions,
+    (_CHANGE, "search"),
+    "Find the memories of a scope that fit QUERY best.",
+)
+_add(
+    app,
+    "undo",
+    UndoOptions,
+    (_CHANGE, "undo"),
+    "Take back what a run did, as a run that can be undone in turn; without RUN, list runs.",
+)
+_add(
+    app,
+    "forget",
+    ForgetOptions,
+    (_CHANGE, "forget"),
+    "Delete memories so that the same evidence does not bring them back.",
+)
+_add(
+    app,
+    "restore",
+    RestoreOptions,
+    (_CHANGE, "restore"),
+    "Bring a deleted or forgotten memory back as it was last.",
+)
+_add(
+    app,
+    "reembed",
+    ReembedOptions,
+    ("memorypipe.cli.reembed_command", "reembed"),
+    "Give all memories the vectors of another embedder, in one commit.",
+)
+_add(
+    app,
+    "export",
+    ExportOptions,
+    (_TRANSFER, "export"),
+    "Write the memories of a table to one plain Parquet or JSON lines file.",
+)
+_add(
+    app,
+    "import",
+    ImportOptions,
+    (_TRANSFER, "import_"),
+    "Show what taking over the export PATH of another store would change, and keep it for apply.",
+)
+_add(
+    app,
+    "verify",
+    VerifyOptions,
+    (_TRANSFER, "verify"),
+    "Prove an import: say which records of an export are in the table, and why others are not.",
+)
+_add(
+    app,
+    "optimize",
+    OptimizeOptions,
+    (_MAINTENANCE, "optimize"),
+    "Merge a table's small files and refresh its indexes. Readers and writers may go on.",
+)
+_add(
+    app,
+    "vacuum",
+    VacuumOptions,
+    (_MAINTENANCE, "vacuum"),
+    "Drop expired revisions, files that nothing names, and the artifacts of old runs.",
+)
+_add(
+    app,
+    "erase",
+    EraseOptions,
+    (_MAINTENANCE, "erase"),
+    "Remove scopes, sources or memories for good, everywhere, and write a receipt.",
+)
+_add(
+    app,
+    "unblock",
+    UnblockOptions,
+    (_MAINTENANCE, "unblock"),
+    "Let an erased scope take memories in again.",
 )
 _add(
     _runs,

@@ -6,9 +6,15 @@ from typing import Protocol
 
 from memorypipe.cli.model_choice import NamedEndpoints
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.llm.endpoints import STAGES, load_endpoints
+from memorypipe.llm.endpoints import STAGES, EndpointFile, load_endpoints
 
-__all__ = ["CONFIG_FILE", "EndpointOptions", "endpoint_options", "find_endpoints"]
+__all__ = [
+    "CONFIG_FILE",
+    "EndpointOptions",
+    "endpoint_options",
+    "find_endpoints",
+    "find_file",
+]
 
 CONFIG_FILE = "memorypipe.toml"
 """The file of endpoints that is read from the current folder where no other is named."""
@@ -66,8 +72,8 @@ def find_endpoints(
             stage without an endpoint.
     """
     asked = {stage: _asked(stage, options, environ) for stage in STAGES}
-    path = _config_path(options, environ, folder)
-    if path is None:
+    file = find_file(options.config, environ, folder)
+    if file is None:
         if any(asked.values()):
             name = next(filter(None, asked.values()))
             raise InvalidArgumentError(
@@ -75,7 +81,6 @@ def find_endpoints(
                 f"{CONFIG_FILE} into this folder, or name one by --config or {_CONFIG_VARIABLE}."
             )
         return None
-    file = load_endpoints(path)
     names = {stage: asked[stage] or file.stages.get(stage) for stage in STAGES}
     for stage in STAGES:
         if names[stage] is None:
@@ -99,11 +104,18 @@ def _asked(stage: str, options: EndpointOptions, environ: Mapping[str, str]) -> 
     )
 
 
-def _config_path(
-    options: EndpointOptions, environ: Mapping[str, str], folder: Path
-) -> str | Path | None:
-    named = options.config or environ.get(_CONFIG_VARIABLE)
-    if named:
-        return named
+def find_file(config: str | None, environ: Mapping[str, str], folder: Path) -> EndpointFile | None:
+    """Find and read the file of endpoints; None where there is none.
+
+    Args:
+        config: The file that an option names.
+        environ: With `MEMORYPIPE_CONFIG`.
+        folder: Where `CONFIG_FILE` is looked for.
+
+    Raises:
+        InvalidArgumentError: For a file that cannot work.
+    """
+    if named := config or environ.get(_CONFIG_VARIABLE):
+        return load_endpoints(named)
     path = folder / CONFIG_FILE
-    return path if path.is_file() else None
+    return load_endpoints(path) if path.is_file() else None

@@ -18,7 +18,7 @@ def estimate(options: EstimateOptions) -> int:
     output = Output(as_json=options.json)
     _refuse_bounds(options)
     prepared = prepare(options, offline_model=OFFLINE_MODEL)
-    check_log(options.logs, options.format)
+    check_log(options.logs, prepared.reading)
     if options.calibrate and options.ray_address is None:
         check_access(prepared)
     try:

@@ -9,13 +9,12 @@ from rich.text import Text
 
 from memorypipe.cli.exit_codes import ExitCode
 from memorypipe.cli.journal_options import JournalCompactOptions, JournalShowOptions
-from memorypipe.cli.output import Output, plain, shown_time
+from memorypipe.cli.output import Output, plain, shown_size, shown_time
 from memorypipe.llm.journal.open import compact_journal, take_inventory
 from memorypipe.llm.journal.types import Compaction, Inventory
 
 __all__ = ["compact", "compaction_lines", "inventory_lines", "inventory_value", "show"]
 
-_BYTES_PER_UNIT = 1000
 _NULL = "null"
 
 
@@ -50,8 +49,8 @@ def inventory_lines(found: Inventory) -> Iterator[Text]:
     """Show an inventory to people."""
     yield Text(f"{found.usable:,} replies", style="bold").append(_beside(found), style="dim")
     yield Text(
-        f"{found.segments:,} segments, {_size(found.size_bytes)}, and {_size(found.index_bytes)} "
-        "of indexes"
+        f"{found.segments:,} segments, {shown_size(found.size_bytes)}, and "
+        f"{shown_size(found.index_bytes)} of indexes"
     )
     if found.newest is not None:
         first, last = (shown_time(_moment(at)) for at in (found.oldest, found.newest))
@@ -66,7 +65,7 @@ def compaction_lines(done: Compaction, before: Inventory, after: Inventory) -> I
     yield Text(f"{done.merged:,} segments became {done.made:,}", style="bold")
     yield Text(f"segments  {before.segments:,} → {after.segments:,}")
     sizes = [one.size_bytes + one.index_bytes for one in (before, after)]
-    yield Text(f"size      {_size(sizes[0])} → {_size(sizes[1])}")
+    yield Text(f"size      {shown_size(sizes[0])} → {shown_size(sizes[1])}")
     yield Text(f"replies   {before.usable:,} → {after.usable:,}")
     if done.dropped:
         yield Text(f"{done.dropped:,} lines left out: repeated, unusable or damaged", style="dim")
@@ -87,20 +86,3 @@ def _beside(found: Inventory) -> str:
 
 def _moment(at: float | None) -> datetime | None:
     return None if at is None else datetime.fromtimestamp(int(at), UTC)
-
-
-def _size(size_bytes: int) -> str:
-    """Write a size as people do.
-
-    Example:
-        >>> _size(999), _size(1_234_567)
-        ('999 B', '1.2 MB')
-    """
-    if size_bytes < _BYTES_PER_UNIT:
-        return f"{size_bytes} B"
-    size = float(size_bytes)
-    for unit in ("kB", "MB", "GB"):
-        size /= _BYTES_PER_UNIT
-        if size < _BYTES_PER_UNIT:
-            return f"{size:.1f} {unit}"
-    return f"{size / _BYTES_PER_UNIT:.1f} TB"

@@ -7,9 +7,13 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
+from memorypipe.cli.log_options import LogOptions
+
 __all__ = [
     "DEFAULT_TABLE",
     "ApplyOptions",
+    "ConfigOption",
+    "EmbedderOption",
     "EstimateOptions",
     "HistoryOptions",
     "JsonOption",
@@ -34,6 +38,25 @@ TableOption = Annotated[
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")
 ]
+EmbedderOption = Annotated[
+    str | None,
+    typer.Option(
+        "--embedder",
+        metavar="NAME",
+        help="What makes the memories' vectors: wordllama, none, or an endpoint of "
+        "memorypipe.toml (the table's own; for a new one wordllama where it is installed).",
+        rich_help_panel="Memories",
+    ),
+]
+ConfigOption = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="File of endpoints; else what MEMORYPIPE_CONFIG names, else ./memorypipe.toml "
+        "where there is one.",
+    ),
+]
 _MaxRejected = Annotated[
     str,
     typer.Option(
@@ -54,10 +77,6 @@ _MaxFailed = Annotated[
 
 def _model(*names: str, **settings: Any) -> Any:
     return typer.Option(*names, rich_help_panel="Model (choose one)", **settings)
-
-
-def _log(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Log", **settings)
 
 
 def _limit(*names: str, **settings: Any) -> Any:
@@ -86,15 +105,9 @@ def _estimate(*names: str, **settings: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
+class RunOptions(LogOptions):
     """Options of `backfill` and `plan`; the help of each says what it means."""
 
-    logs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="LOGS", help="Files, folders or patterns: JSON lines or JSON, gzip or not."
-        ),
-    ]
     table: TableOption = DEFAULT_TABLE
     json: JsonOption = False
 
@@ -167,25 +180,6 @@ class RunOptions:
         ),
     ] = None
 
-    format: Annotated[
-        str, _log("--format", metavar="NAME", help="auto, openai, locomo or memorybank.")
-    ] = "auto"
-    scope: Annotated[
-        list[str] | None,
-        _log(
-            "--scope",
-            metavar="NAME=FIELD",
-            help="Whose memories: user_id=uid takes the log's field 'uid', user_id==u1 is the "
-            "constant 'u1'. Repeatable.",
-        ),
-    ] = None
-    keep: Annotated[
-        list[str] | None, _log("--keep", metavar="F1,F2", help="Fields of the log to carry along.")
-    ] = None
-    limit: Annotated[
-        int | None, _log("--limit", metavar="N", min=1, help="At most N conversations.")
-    ] = None
-
     max_qps: Annotated[
         float | None,
         _limit("--max-qps", metavar="X", help="Requests started per second."),
@@ -243,9 +237,10 @@ class RunOptions:
         _memory("--hint-mode", help="replace: in place of the default ones for extraction."),
     ] = "append"
     lookup: Annotated[
-        Literal["auto", "all", "recent", "keyword"] | None,
+        Literal["auto", "all", "recent", "keyword", "vector", "hybrid"] | None,
         _memory("--lookup", help="Which memories a decision sees (auto; offline: all)."),
     ] = None
+    embedder: EmbedderOption = None
     window_tokens: Annotated[
         int, _memory("--window-tokens", metavar="N", min=1, help="Tokens of log per extraction.")
     ] = 2000
@@ -326,6 +321,8 @@ class ApplyOptions:
     run: Annotated[str, typer.Argument(metavar="RUN", help="Id of the planned run.")]
     table: TableOption = DEFAULT_TABLE
     json: JsonOption = False
+    embedder: EmbedderOption = None
+    config: ConfigOption = None
     max_rejected: _MaxRejected = "0"
     max_failed: _MaxFailed = "0"
 
@@ -340,6 +337,12 @@ class ShowOptions:
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE", help="Only this scope, e.g. user_id=u1. Repeatable, all pairs."
+        ),
+    ] = None
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            "--as-of", metavar="TIME|VERSION", help="As the table stood then; 0 is its beginning."
         ),
     ] = None
     include: Annotated[

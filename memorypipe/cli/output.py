@@ -11,9 +11,19 @@ from typing import IO, Any, Self
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["DEBUG_VARIABLE", "Output", "WarningsTo", "plain", "shown_scope", "shown_time"]
+__all__ = [
+    "DEBUG_VARIABLE",
+    "Output",
+    "WarningsTo",
+    "plain",
+    "shown_scope",
+    "shown_size",
+    "shown_time",
+]
 
 DEBUG_VARIABLE = "MEMORYPIPE_DEBUG"
+
+_BYTES_PER_UNIT = 1000
 
 _CONTROL_REPLACEMENT = "\ufffd"
 _BIDI_CONTROLS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -168,3 +178,20 @@ def shown_time(moment: datetime | None) -> str:
         return ""
     at_midnight = (moment.hour, moment.minute, moment.second) == (0, 0, 0)
     return moment.strftime("%Y-%m-%d" if at_midnight else "%Y-%m-%d %H:%M")
+
+
+def shown_size(size_bytes: int) -> str:
+    """Write a size as people do.
+
+    Example:
+        >>> shown_size(999), shown_size(1_234_567)
+        ('999 B', '1.2 MB')
+    """
+    if size_bytes < _BYTES_PER_UNIT:
+        return f"{size_bytes} B"
+    size = float(size_bytes)
+    for unit in ("kB", "MB", "GB"):
+        size /= _BYTES_PER_UNIT
+        if size < _BYTES_PER_UNIT:
+            return f"{size:.1f} {unit}"
+    return f"{size / _BYTES_PER_UNIT:.1f} TB"

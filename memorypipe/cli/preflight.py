@@ -4,14 +4,17 @@ import shutil
 import socket
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from memorypipe.errors import EndpointError, InvalidArgumentError
+from memorypipe.errors import EndpointError, LogFormatError
 from memorypipe.llm.keys import KeyCommand, KeyFile
 from memorypipe.llm.spec import OFFLINE_URL, ModelSpec, display_url
-from memorypipe.logs.files import find_files
-from memorypipe.logs.formats import FORMATS
+from memorypipe.logs.files import find_files, read_records
+from memorypipe.logs.options import read_options
+from memorypipe.logs.parse import parse_log
 
 __all__ = ["check_endpoint", "check_key", "check_log", "is_proxied"]
 
@@ -20,18 +23,21 @@ _CONNECT_TIMEOUT_S = 5.0
 Connect = Callable[[tuple[str, int], float], object]
 
 
-def check_log(logs: Sequence[str], format_name: str) -> None:
-    """Check that the log is there.
+def check_log(logs: Sequence[str], reading: Mapping[str, Any]) -> None:
+    """Check that the log is there, and that its first file can be read as the options say.
+
+    Args:
+        logs: Files, folders or patterns.
+        reading: Arguments of `memorypipe.logs.read.read_conversations`.
 
     Raises:
-        InvalidArgumentError: For a path without a file, or an unknown format.
+        InvalidArgumentError: For a path without a file, or options that do not fit the log.
     """
-    for path in logs:
-        find_files(path)
-    if format_name not in ("auto", *FORMATS):
-        raise InvalidArgumentError(
-            f"--format must be one of auto, {', '.join(FORMATS)}, got {format_name!r}."
-        )
+    files = [file for path in logs for file in find_files(path)]
+    options = read_options(**{name: value for name, value in reading.items() if name != "limit"})
+    records = read_records(files[0], is_mapped=options.is_mapped)
+    with suppress(LogFormatError):  # the reading tells whether another file is a log
+        parse_log(records, options)
 
 
 def check_key(spec: ModelSpec, environ: Mapping[str, str]) -> None:

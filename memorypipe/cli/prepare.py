@@ -6,19 +6,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from memorypipe.cli.embedder_choice import choose_if_named
 from memorypipe.cli.endpoint_choice import endpoint_options, find_endpoints
 from memorypipe.cli.exit_codes import Threshold
 from memorypipe.cli.model_choice import ModelChoice, OfflineModel, choose_model
 from memorypipe.cli.options import RunOptions
 from memorypipe.cli.stage_specs import stage_specs
-from memorypipe.cli.values import parse_names, parse_scope_columns
+from memorypipe.cli.values import parse_columns, parse_names, parse_roles, parse_scope_columns
 from memorypipe.errors import InvalidArgumentError, PlanError
 from memorypipe.llm.batch.settings import BatchSettings, check_batches
 from memorypipe.llm.journal.open import check_journal
 from memorypipe.llm.limits.control import Bounds
 from memorypipe.llm.spec import ModelSpec
+from memorypipe.logs.options import read_options
 from memorypipe.pipeline.run_folder import RunFolder
-from memorypipe.rank import Lookup
+from memorypipe.rank.lookup import Lookup
 
 __all__ = ["Prepared", "prepare"]
 
@@ -110,12 +112,7 @@ def prepare(
         extract_hint=extract_hint,
         decide_hint=decide_hint,
         fallback_action=options.fallback_action,
-        reading={
-            "format": options.format,
-            "scope": parse_scope_columns(options.scope or []),
-            "keep": parse_names("--keep", options.keep or []),
-            "limit": options.limit,
-        },
+        reading=_reading(options),
         settings={
             # The rules look at every pair of texts, for nothing: all they can use is shown.
             "lookup": Lookup(strategy=lookup, max_memories=None if lookup == "all" else 40),
@@ -124,10 +121,28 @@ def prepare(
             "commit_fallback": options.commit_fallback,
             "journal": options.journal,
             "batch": _batch(options, extract_spec),
+            "embedder": choose_if_named(options.embedder, options.config, environ, folder),
         },
         max_rejected=Threshold.parse("--max-rejected", options.max_rejected),
         max_failed=Threshold.parse("--max-failed", options.max_failed),
     )
+
+
+def _reading(options: RunOptions) -> dict[str, Any]:
+    """Give the arguments of `read_conversations`, those checked that can be without the log."""
+    reading: dict[str, Any] = {
+        "format": options.format,
+        "scope": parse_scope_columns(options.scope or []),
+        "keep": parse_names("--keep", options.keep or []),
+        "map": parse_columns(options.map or []),
+        "roles": parse_roles(options.roles or []),
+        "timezone": options.timezone,
+        "layout": options.layout,
+        "group_by": options.group_by,
+        "order_by": options.order_by,
+    }
+    read_options(**reading)
+    return {**reading, "limit": options.limit}
 
 
 def _check_places(options: RunOptions) -> None:

@@ -113,6 +113,7 @@ def summary_lines(
     yield _call_line(summary)
     yield from _batch_lines(summary)
     yield from _effort_lines(summary)
+    yield from _check_lines(summary)
     yield Text.assemble(("  table     ", "dim"), table)
     if changes:
         yield Text("")
@@ -174,6 +175,18 @@ def _effort_lines(summary: RunSummary) -> Iterator[Text]:
         counts = sorted(summary.failures.items(), key=lambda item: (-item[1], item[0]))
         shown = [f"{plain(kind)}: {count:,}" for kind, count in counts]
         yield Text.assemble(("  failures  ", "dim"), " · ".join(shown))
+
+
+def _check_lines(summary: RunSummary) -> Iterator[Text]:
+    """Show what did not stand the checks of facts and decisions."""
+    counts = {
+        "unsupported by its sources": summary.unsupported,
+        "left out as orders to the memory system": summary.instructions,
+        "added instead of a merge that rests on nothing": summary.unverified,
+    }
+    shown = [f"{_count(count, 'fact')} {what}" for what, count in counts.items() if count]
+    if shown:
+        yield Text.assemble(("  checks    ", "dim"), " · ".join(shown))
 
 
 def _duration(milliseconds: float) -> str:

@@ -3,11 +3,15 @@
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memorypipe.cli.embedder_choice import choose_if_named
 from memorypipe.cli.exit_codes import ExitCode, Threshold, exit_code
+from memorypipe.cli.guard_choice import guard_settings
+from memorypipe.cli.guard_options import BackfillOptions, CommitOptions
 from memorypipe.cli.model_choice import LocalModel
-from memorypipe.cli.options import ApplyOptions, RunOptions
+from memorypipe.cli.options import RunOptions
 from memorypipe.cli.output import Output, WarningsTo
 from memorypipe.cli.preflight import check_endpoint, check_key, check_log, is_proxied
 from memorypipe.cli.prepare import Prepared, prepare
@@ -19,7 +23,10 @@ from memorypipe.llm.offline import OFFLINE_MODEL
 from memorypipe.pipeline.bounds import make_bounds
 
 if TYPE_CHECKING:  # they import Ray
+    from memorypipe.llm.embed.types import Embedder
     from memorypipe.pipeline.pipeline import MemoryPipeline
+    from memorypipe.pipeline.plan import Plan
+    from memorypipe.pipeline.summary import RunSummary
 
 __all__ = [
     "apply",
@@ -32,42 +39,56 @@ __all__ = [
 ]
 
 
-def backfill(options: RunOptions) -> int:
+def backfill(options: BackfillOptions) -> int:
     """Take the memories out of conversation LOGS and commit them: plan and apply in one."""
-    return _run(options, commits=True)
+    return _run(options, guards=guard_settings(options))
 
 
 def plan(options: RunOptions) -> int:
     """Show what a backfill of LOGS would change, and keep it for `apply`; nothing is committed."""
-    return _run(options, commits=False)
+    return _run(options, guards=None)
 
 
-def apply(options: ApplyOptions) -> int:
+def apply(options: CommitOptions) -> int:
     """Commit a run that was planned."""
-    from memorypipe.pipeline.pipeline import MemoryPipeline  # noqa: PLC0415  # imports Ray
+    from memorypipe.pipeline.importing import apply_import, is_import  # noqa: PLC0415  # as below
     from memorypipe.pipeline.plan import Plan  # noqa: PLC0415  # imports Arrow
 
     output = Output(as_json=options.json)
     max_rejected = Threshold.parse("--max-rejected", options.max_rejected)
     max_failed = Threshold.parse("--max-failed", options.max_failed)
     planned = Plan(options.table, options.run)
-    # A commit asks no model, so it does not matter which one this pipeline has.
-    summary = MemoryPipeline.offline(options.table).apply(planned)
+    embedder = choose_if_named(options.embedder, options.config, os.environ, Path())
+    if is_import(planned):
+        summary = apply_import(planned, embedder=embedder)
+    else:
+        summary = _commit(planned, options, embedder)
     report_run(output, planned, summary, table=options.table)
     return exit_code(summary, max_rejected=max_rejected, max_failed=max_failed)
 
 
-def _run(options: RunOptions, *, commits: bool) -> int:
+def _commit(
+    planned: "Plan", options: CommitOptions, embedder: "Embedder | str | None"
+) -> "RunSummary":
+    from memorypipe.pipeline.pipeline import MemoryPipeline  # noqa: PLC0415  # imports Ray
+
+    # A commit asks no model, so it does not matter which one this pipeline has.
+    pipeline = MemoryPipeline.offline(options.table, embedder=embedder)
+    return pipeline.apply(planned, **guard_settings(options))
+
+
+def _run(options: RunOptions, *, guards: dict[str, Any] | None) -> int:
+    """Plan; commit too, under these guards, where there are any."""
     output = Output(as_json=options.json)
     prepared = prepare(options, offline_model=OFFLINE_MODEL)
     make_bounds(**_bounds(options), specs=prepared.specs)
-    check_log(options.logs, options.format)
+    check_log(options.logs, prepared.reading)
     if options.ray_address is None:  # else the workers have another environment and network
         check_access(prepared)
     try:
         with running_pipeline(options, prepared, output) as pipeline:
             planned = pipeline.plan(read_log(options, prepared), run_id=options.run_id)
-            summary = pipeline.apply(planned) if commits else planned.summary()
+            summary = planned.summary() if guards is None else pipeline.apply(planned, **guards)
     except KeyboardInterrupt as interrupt:
         return interrupted(output, getattr(interrupt, "__notes__", ()))
     report_run(output, planned, summary, table=options.table)

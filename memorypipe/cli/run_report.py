@@ -9,9 +9,13 @@ import pyarrow.compute as pc
 
 from memorypipe.cli.options import DEFAULT_TABLE
 from memorypipe.cli.output import Output
+from memorypipe.cli.render_change import table_option
+from memorypipe.cli.render_import import import_lines, import_steps
 from memorypipe.cli.render_run import choose_changes, summary_lines
+from memorypipe.pipeline.importing import is_import
 from memorypipe.pipeline.plan import Plan
 from memorypipe.pipeline.summary import RunSummary
+from memorypipe.table.guards import GUARD_PREFIX
 from memorypipe.table.table import MemoryTable
 
 __all__ = ["held_message", "next_steps", "report_run", "some_changes"]
@@ -31,9 +35,12 @@ def report_run(output: Output, planned: Plan, summary: RunSummary, *, table: str
         summary: Its numbers.
         table: The table's place, as the user gave it.
     """
+    if is_import(planned):
+        _report_import(output, planned, summary, table=table)
+        return
     value = {**summary.to_dict(), "table": table}
     if summary.held_back:
-        value["error"] = held_message(summary)
+        value["error"] = held_message(summary, table=table)
         output.error(value["error"])
     if output.as_json:
         output.result(value, ())
@@ -51,16 +58,44 @@ def report_run(output: Output, planned: Plan, summary: RunSummary, *, table: str
     output.result(value, lines)
 
 
-def held_message(summary: RunSummary) -> str:
+def _report_import(output: Output, planned: Plan, summary: RunSummary, *, table: str) -> None:
+    """Tell how an import ended."""
+    manifest = planned.manifest
+    told = {name: manifest[name] for name in ("kind", "source", "records", "skipped")}
+    value = {**summary.to_dict(), "table": table, **told}
+    if summary.held_back:
+        value["error"] = held_message(summary, table=table, again="Run `memorypipe import` again.")
+        output.error(value["error"])
+    limit = _PLANNED_CHANGES if summary.is_plan else _EXAMPLES
+    changes = () if output.as_json else some_changes(planned.actions(), limit)
+    steps = import_steps(summary, manifest["source"], table=table)
+    lines = import_lines(summary, changes, manifest, table=table, next_steps=steps)
+    output.result(value, lines)
+
+
+_PLAN_AGAIN = "Run `memorypipe plan` or `backfill` again; what was answered is not paid again."
+
+
+def held_message(
+    summary: RunSummary, *, table: str = DEFAULT_TABLE, again: str = _PLAN_AGAIN
+) -> str:
     """Say what a commit held back, and what to do."""
     scopes = sorted(summary.held_back)
     named = ", ".join(scopes[:_NAMED_SCOPES])
     more = f" and {len(scopes) - _NAMED_SCOPES} more" if len(scopes) > _NAMED_SCOPES else ""
+    reason = summary.held_back[scopes[0]]
     return (
         f"Run {summary.run_id!r} held back {len(scopes)} scopes, of which nothing is committed "
-        f"({named}{more}): {summary.held_back[scopes[0]]}. Run `memorypipe plan` or `backfill` "
-        "again; what was answered is not paid again."
+        f"({named}{more}): {reason}. "
+        f"{_way_out(summary.run_id, scopes[0], reason, table) or again}"
     )
+
+
+def _way_out(run_id: str, scope_key: str, reason: str, table: str) -> str | None:
+    if reason.startswith(GUARD_PREFIX):
+        accepted = f"--accept-guard {shlex.quote(scope_key)}{table_option(table)}"
+        return f"`memorypipe apply {run_id} {accepted}` commits it all the same."
+    return None
 
 
 def some_changes(actions: pa.Table, limit: int) -> list[Mapping[str, Any]]:
@@ -95,7 +130,7 @@ def next_steps(
         memory_id: A memory that it changed and that the table has.
         has_table: Whether there is a table yet.
     """
-    place = "" if table == DEFAULT_TABLE else f" --table {shlex.quote(table)}"
+    place = table_option(table)
     if summary.is_plan:
         what = "commit this plan" if summary.status == "planned" else "commit what was decided"
         return [(f"memorypipe apply {summary.run_id}{place}", what)]

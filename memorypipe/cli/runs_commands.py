@@ -21,8 +21,8 @@ from memorypipe.llm.batch.records import BatchRecord
 from memorypipe.pipeline.batch_folder import open_batches
 from memorypipe.pipeline.plan import Plan
 from memorypipe.pipeline.run_folder import RunFolder
-from memorypipe.pipeline.run_status import shown_status
 from memorypipe.pipeline.summary import RunSummary
+from memorypipe.table.run_status import shown_status
 from memorypipe.table.table import MemoryTable
 from memorypipe.table.times import now_utc
 
@@ -109,6 +109,7 @@ def merge_runs(
         known = found.get(run["run_id"], {})
         status = known.get("status", "done")
         status = "done" if status in {"planned", "held", *_UNFINISHED} else status
+        status = "undone" if run.get("undone") else status
         found[run["run_id"]] = {**known, **run, "status": status}
     return sorted(found.values(), key=lambda run: (run["at"], run["run_id"]))
 
@@ -116,17 +117,33 @@ def merge_runs(
 def _committed(table_uri: str) -> list[dict[str, Any]]:
     if not MemoryTable.exists(table_uri):
         return []
-    names = ["run_id", "added", "updated", "deleted", "none"]
     rows = MemoryTable.open(table_uri, create=False).runs().to_pylist()
-    return [
-        {
-            **{name: row[name] for name in names},
-            "at": row["committed_at"],
-            "windows_failed": json.loads(row["info"]).get("windows_failed", 0),
-            "model": row["model"] or json.loads(row["info"]).get("model"),
-        }
-        for row in rows
-    ]
+    runs: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        part = _committed_part(row)
+        earlier = runs.get(row["run_id"])
+        runs[row["run_id"]] = part if earlier is None else _joined(earlier, part)
+    return list(runs.values())
+
+
+_COUNTS = ("added", "updated", "deleted", "none")
+
+
+def _committed_part(row: Mapping[str, Any]) -> dict[str, Any]:
+    info = json.loads(row["info"])
+    return {
+        **{name: row[name] for name in ("run_id", "kind", "undone", *_COUNTS)},
+        "at": row["committed_at"],
+        "windows_failed": info.get("windows_failed", 0),
+        "model": row["model"] or info.get("model"),
+    }
+
+
+def _joined(earlier: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+    """Make one of two parts of a run."""
+    counts = {name: earlier[name] + part[name] for name in _COUNTS}
+    undone = earlier["undone"] and part["undone"]
+    return {**earlier, **counts, "undone": undone, "at": part["at"]}
 
 
 def _recorded(table_uri: str) -> Iterator[dict[str, Any]]:

@@ -11,8 +11,10 @@ from memorypipe.cli.render_table import (
     memory_lines,
     memory_value,
 )
-from memorypipe.cli.values import parse_names, parse_scope
+from memorypipe.cli.values import parse_moment, parse_names, parse_scope
 from memorypipe.errors import TableError, TableNotFoundError
+from memorypipe.llm.embed.types import Embedder
+from memorypipe.table.reading import Reader
 from memorypipe.table.table import MemoryTable
 
 __all__ = ["history", "open_table", "show"]
@@ -21,8 +23,12 @@ _TERMINAL_LIMIT = 50
 _NAMED_SCOPES = 5
 
 
-def open_table(uri: str) -> MemoryTable:
+def open_table(uri: str, embedder: Embedder | str | None = None) -> MemoryTable:
     """Open a table that is there.
+
+    Args:
+        uri: Its place.
+        embedder: As for `MemoryTable.open`.
 
     Raises:
         TableNotFoundError: If there is none.
@@ -32,7 +38,7 @@ def open_table(uri: str) -> MemoryTable:
             f"There is no memory table at {uri!r}; pass --table, or make one with "
             "`memorypipe backfill`."
         )
-    return MemoryTable.open(uri, create=False)
+    return MemoryTable.open(uri, create=False, embedder=embedder)
 
 
 # People read a life in its order; what nothing dates comes last.
@@ -44,19 +50,23 @@ def show(options: ShowOptions) -> int:
     output = Output(as_json=options.json)
     scope = parse_scope(options.scope or [])
     states = parse_names("--include", options.include or [])
-    table = open_table(options.table)
+    table: Reader = open_table(options.table)
+    past = {}
+    if options.as_of is not None:
+        table = view = open_table(options.table).as_of(parse_moment("--as-of", options.as_of))
+        past = {"version": view.version, "commit_time": view.commit_time}
     rows = table.to_arrow(scope, [*MEMORY_COLUMNS, "scope_key"], include={"live", *states})
     rows = rows.sort_by([(name, "ascending") for name in _SHOWN_ORDER])
     if scope is not None and not rows.num_rows:
         output.note(_no_such_scope(table, scope))
     limit = options.limit or (_TERMINAL_LIMIT if output.is_terminal else None)
     shown = rows.slice(0, limit).to_pylist()
-    value = {"memories": [memory_value(row) for row in shown], "total": rows.num_rows}
+    value = {"memories": [memory_value(row) for row in shown], "total": rows.num_rows, **past}
     output.result(value, memory_lines(shown, total=rows.num_rows))
     return ExitCode.DONE
 
 
-def _no_such_scope(table: MemoryTable, scope: dict[str, str]) -> str:
+def _no_such_scope(table: Reader, scope: dict[str, str]) -> str:
     """Say that a scope has no memories, and which ones have."""
     scopes = table.to_arrow(columns=["scope", "scope_key"]).to_pylist()
     known = {row["scope_key"]: shown_scope(row["scope"]) for row in scopes}

@@ -1,6 +1,7 @@
 """The words of a command line as values. Pure."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -9,14 +10,21 @@ from memorypipe.errors import InvalidArgumentError
 
 __all__ = [
     "attach_local_model",
+    "parse_columns",
+    "parse_fields",
+    "parse_moment",
     "parse_names",
     "parse_params",
+    "parse_roles",
     "parse_scope",
     "parse_scope_columns",
 ]
 
 _LOCAL_MODEL = "--local-model"
 _MODEL_SUFFIX = ".gguf"
+
+# Digits of a date without dashes; no table has as many versions.
+_MIN_DATE_DIGITS = 8
 
 
 def attach_local_model(argv: Sequence[str]) -> list[str]:
@@ -70,6 +78,46 @@ def parse_scope_columns(pairs: Sequence[str]) -> dict[str, str] | None:
     return _pairs("--scope", pairs, example) or None
 
 
+def parse_columns(pairs: Sequence[str]) -> dict[str, str] | None:
+    """Read which field of a log is which part of a conversation; None where no pair is given.
+
+    Raises:
+        InvalidArgumentError: As `parse_scope`.
+
+    Example:
+        >>> parse_columns(["messages=log", "role==user"])
+        {'messages': 'log', 'role': '=user'}
+    """
+    return _pairs("--map", pairs, "messages=log (the messages are the field log)") or None
+
+
+def parse_roles(words: Sequence[str]) -> dict[str, str] | None:
+    """Read what a log calls its speakers; None where no pair is given.
+
+    Raises:
+        InvalidArgumentError: As `parse_scope`.
+
+    Example:
+        >>> parse_roles(["customer=user,agent=assistant"])
+        {'customer': 'user', 'agent': 'assistant'}
+    """
+    pairs = [pair for word in words for pair in word.split(",")]
+    return _pairs("--roles", pairs, "customer=user,agent=assistant") or None
+
+
+def parse_fields(pairs: Sequence[str]) -> dict[str, str]:
+    """Read which field of a record becomes what.
+
+    Raises:
+        InvalidArgumentError: As `parse_scope`.
+
+    Example:
+        >>> parse_fields(["text=memory", "external_id=id"])
+        {'text': 'memory', 'external_id': 'id'}
+    """
+    return _pairs("--map", pairs, "text=memory (the text is the field memory)")
+
+
 def parse_params(pairs: Sequence[str]) -> dict[str, Any]:
     """Read arguments of the chat-completions call, each value as JSON.
 
@@ -82,6 +130,31 @@ def parse_params(pairs: Sequence[str]) -> dict[str, Any]:
     """
     texts = _pairs("--param", pairs, "temperature=0 or 'stop=[\"END\"]'")
     return {name: _json(name, text) for name, text in texts.items()}
+
+
+def parse_moment(option: str, text: str) -> datetime | int:
+    """Read a version of a table, or a time; a time without a zone is UTC.
+
+    Raises:
+        InvalidArgumentError: For a word that is neither.
+
+    Example:
+        >>> parse_moment("--as-of", "12")
+        12
+        >>> parse_moment("--as-of", "2024-05-01T10:00").isoformat()
+        '2024-05-01T10:00:00+00:00'
+    """
+    word = text.strip()
+    if word.isascii() and word.isdecimal() and len(word) < _MIN_DATE_DIGITS:
+        return int(word)
+    try:
+        moment = datetime.fromisoformat(word)
+    except ValueError:
+        raise InvalidArgumentError(
+            f"{option} must be a version such as 12, or a time such as 2024-05-01 or "
+            f"2024-05-01T10:00Z, got {text!r}."
+        ) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def parse_names(option: str, names: Sequence[str]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from memorypipe.ids import digest
 from memorypipe.logs.conversations import MADE_NAME_PREFIX
+from memorypipe.logs.messages import in_time_order
 
 __all__ = ["merge_conversations"]
 
@@ -59,7 +60,7 @@ def _united(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     times = [row["event_time"] for row in rows if row["event_time"] is not None]
     return {
         **rows[0],
-        "messages": _in_time_order(list(messages.values())),
+        "messages": in_time_order(list(messages.values())),
         "event_time": max(times, default=None),
     }
 
@@ -71,9 +72,3 @@ def _rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _ids(row: Mapping[str, Any]) -> list[str]:
     return [message["id"] for message in row["messages"]]
-
-
-def _in_time_order(messages: list[Any]) -> list[Any]:
-    if any(message["timestamp"] is None for message in messages):
-        return messages
-    return sorted(messages, key=lambda message: message["timestamp"])

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, tzinfo
+from operator import itemgetter
 from typing import Any, TypedDict
 
 from memorypipe.errors import LogFormatError
@@ -12,25 +13,44 @@ from memorypipe.logs.recalled import drop_recalled
 from memorypipe.logs.times import parse_time
 from memorypipe.text import clean
 
-__all__ = ["ROLES", "Message", "NormalisedMessages", "content_text", "normalise_messages"]
+__all__ = [
+    "ID_KEYS",
+    "ROLES",
+    "TIME_KEYS",
+    "Message",
+    "NormalisedMessages",
+    "content_text",
+    "explicit_id",
+    "in_time_order",
+    "normalise_messages",
+    "role_of",
+]
 
 # What logs call a speaker -> the role that it has here.
-ROLES = {
+ROLES: Mapping[str, str] = {
     "ai": "assistant",
     "assistant": "assistant",
+    "bard": "assistant",
+    "bing": "assistant",
     "bot": "assistant",
+    "chatgpt": "assistant",
     "developer": "system",
     "function": "tool",
+    "function_call": "tool",
+    "function_response": "tool",
     "gpt": "assistant",
     "human": "user",
     "model": "assistant",
+    "observation": "tool",
     "system": "system",
     "tool": "tool",
+    "tool_call": "tool",
+    "tool_response": "tool",
     "user": "user",
 }
 
-_TIME_KEYS = ("timestamp", "created_at", "date", "ts")
-_ID_KEYS = ("id", "message_id")
+TIME_KEYS = ("timestamp", "created_at", "date", "ts")
+ID_KEYS = ("id", "message_id")
 _PLACEHOLDERS = {
     "file": "[file]",
     "image": "[image]",
@@ -77,6 +97,8 @@ class NormalisedMessages:
 class _Reading:
     """State of one conversation while its messages are read in order."""
 
+    zone: tzinfo | None
+    roles: Mapping[str, str]
     messages: list[Message] = field(default_factory=list)
     said: Counter[tuple[str, str | None, str]] = field(default_factory=Counter)
     by_id: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -88,7 +110,9 @@ class _Reading:
         return cleaned
 
 
-def normalise_messages(raw: Sequence[Any]) -> NormalisedMessages:
+def normalise_messages(
+    raw: Sequence[Any], *, zone: tzinfo | None = None, roles: Mapping[str, str] = ROLES
+) -> NormalisedMessages:
     """Bring a conversation's messages to one shape.
 
     Roles get their common names, list contents become text, times become UTC, blocks of recalled
@@ -100,6 +124,8 @@ def normalise_messages(raw: Sequence[Any]) -> NormalisedMessages:
     Args:
         raw: Mappings with `role` and `content`, optionally `name`, `timestamp` (or `created_at`,
             `date`, `ts`) and `id` (or `message_id`).
+        zone: Of times that name none; None: they are UTC, and counted.
+        roles: What the log calls a speaker, in small letters, to the role that it has here.
 
     Raises:
         LogFormatError: A message is no mapping, or its role or content cannot be read; the
@@ -110,7 +136,7 @@ def normalise_messages(raw: Sequence[Any]) -> NormalisedMessages:
         >>> read.messages[0]["role"], read.messages[0]["id"]
         ('user', '7')
     """
-    reading = _Reading()
+    reading = _Reading(zone=zone, roles=roles)
     for number, item in enumerate(raw, start=1):
         _read_message(item, number, reading)
     counts = reading.counts
@@ -125,7 +151,7 @@ def normalise_messages(raw: Sequence[Any]) -> NormalisedMessages:
 def _read_message(item: Any, number: int, reading: _Reading) -> None:
     if not isinstance(item, Mapping):
         raise LogFormatError(f"Message {number} is of type {type(item).__name__}, not an object.")
-    role = _role(item.get("role"), number)
+    role = _role(item.get("role"), number, reading.roles)
     content = drop_recalled(reading.clean(content_text(item.get("content"), number=number)))
     if role == "system" or not content.strip():
         return
@@ -145,12 +171,24 @@ def _read_message(item: Any, number: int, reading: _Reading) -> None:
     )
 
 
-def _role(value: Any, number: int) -> str:
-    role = ROLES.get(value.strip().lower()) if isinstance(value, str) else None
+def role_of(value: Any, roles: Mapping[str, str] = ROLES) -> str | None:
+    """Give the role of what a log calls a speaker; None where it is not known.
+
+    Example:
+        >>> role_of(" Human ")
+        'user'
+        >>> role_of("customer", {"customer": "user"})
+        'user'
+    """
+    return roles.get(value.strip().lower()) if isinstance(value, str) else None
+
+
+def _role(value: Any, number: int, roles: Mapping[str, str]) -> str:
+    role = role_of(value, roles)
     if role is None:
         shown = value[:40] if isinstance(value, str) else value
         raise LogFormatError(
-            f"Message {number} has the role {shown!r}; known roles: {', '.join(sorted(ROLES))}."
+            f"Message {number} has the role {shown!r}; known roles: {', '.join(sorted(roles))}."
         )
     return role
 
@@ -202,8 +240,8 @@ def _part_text(part: Any, number: int) -> str:
 
 
 def _timestamp(item: Mapping[str, Any], reading: _Reading) -> datetime | None:
-    for key in _TIME_KEYS:
-        parsed = parse_time(item.get(key))
+    for key in TIME_KEYS:
+        parsed = parse_time(item.get(key), zone=reading.zone)
         reading.counts["naive_times"] += parsed.naive
         reading.counts["unreadable_times"] += parsed.unreadable
         if parsed.at is not None:
@@ -224,7 +262,8 @@ def _identity(
     """Give the message its id; None where it is a repetition of one with the same id."""
     at = timestamp.isoformat() if timestamp else None
     said = (role, at, content)
-    identity = _explicit_id(item, reading) or message_id(role, at, content, reading.said[said])
+    own = explicit_id(item)
+    identity = reading.clean(own) if own else message_id(role, at, content, reading.said[said])
     reading.said[said] += 1
     if reading.by_id.get(identity, (role, content)) != (role, content):
         identity = f"{identity}~{digest(role, content, size=4).hex()}"
@@ -234,13 +273,22 @@ def _identity(
     return identity
 
 
-def _explicit_id(item: Mapping[str, Any], reading: _Reading) -> str | None:
-    for key in _ID_KEYS:
+def explicit_id(item: Mapping[str, Any]) -> str | None:
+    """Give the id that a message has in its log; None where it has none that can be used."""
+    for key in ID_KEYS:
         value = item.get(key)
         if isinstance(value, float) and value.is_integer():
             value = int(value)  # a column of integers with gaps, read as floats
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
         if isinstance(value, str) and value.strip():
-            return reading.clean(value)
+            return value
     return None
+
+
+def in_time_order(messages: Sequence[Message]) -> list[Message]:
+    """Sort messages by time where all are dated; those of one time stay in their order."""
+    dated = [(message["timestamp"], message) for message in messages]
+    if any(at is None for at, _ in dated):
+        return list(messages)
+    return [message for _, message in sorted(dated, key=itemgetter(0))]

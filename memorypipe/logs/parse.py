@@ -1,73 +1,117 @@
 """Records to rows: recognise the format, read what can be read, keep account of the rest. Pure."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import Literal, TypeAlias
 
-from memorypipe.errors import InvalidArgumentError, LogFormatError
-from memorypipe.logs.conversations import CONSTANT_MARK, Draft, Row, build_row
-from memorypipe.logs.formats import FORMATS, FormatName, classify, drafts
+from memorypipe.errors import LogFormatError
+from memorypipe.logs.columns import has_column, list_columns
+from memorypipe.logs.conversations import Draft, Row, build_row
+from memorypipe.logs.formats.mapped import mapped_drafts
+from memorypipe.logs.formats.registry import FORMATS, FormatName, classify, drafts
+from memorypipe.logs.fragments import build_fragment
+from memorypipe.logs.options import ReadOptions
+from memorypipe.logs.probe import check_probe
 from memorypipe.logs.records import Record, Reject, describe
+from memorypipe.logs.redact import NOT_REDACTED, Redact, redact_drafts, redact_reject
 
-__all__ = ["Parsed", "ParsedLog", "parse_log"]
+__all__ = ["LogKind", "Parsed", "ParsedLog", "parse_log"]
+
+# The format of a log, or that a mapping says what is where.
+LogKind: TypeAlias = FormatName | Literal["mapped"]
 
 # So many records decide which format a log has and whether it names its users.
 _PROBED_RECORDS = 20
 
+# Records redacted with one call; whichever is reached first closes a batch.
+_REDACTED_RECORDS = 256
+_REDACTED_CHARS = 1_000_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class Parsed:
-    """What became of one record: rows and rejects, and counts as `conversations.Row` has them."""
+    """What became of one record.
 
-    rows: tuple[dict[str, Any], ...]
+    Attributes:
+        rows: In the order of the record.
+        rejects: Likewise.
+        absent: Columns to carry along that the record does not have; None where it is unreadable.
+    """
+
+    rows: tuple[Row, ...]
     rejects: tuple[Reject, ...]
-    counts: Counter[str]
+    absent: frozenset[str] | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParsedLog:
-    """A log that was recognised, to be iterated once; nothing but its beginning is read yet."""
+    """A log that was recognised, to be iterated once; nothing but its beginning is read yet.
 
-    format_name: FormatName
+    Attributes:
+        format_name: What it is.
+        columns: Those of its first records, for an error; empty where they are unreadable.
+        records: What becomes of each record.
+    """
+
+    format_name: LogKind
+    columns: str
     records: Iterator[Parsed]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """A record with its drafts; a draft is a text where it cannot be read, which says why."""
+
+    record: Record
+    drafts: Sequence[Draft | str]
+
+
 def parse_log(
-    records: Iterable[Record],
-    *,
-    format_name: FormatName | None,
-    scope_columns: Mapping[str, str] | None,
-    keep: Sequence[str] = (),
+    records: Iterable[Record], options: ReadOptions, *, first_position: int = 0
 ) -> ParsedLog | None:
     """Recognise a log by its first records and read it.
 
     Args:
         records: Of one file or table.
-        format_name: None: the format of the first record that has a known shape.
-        scope_columns: As `memorypipe.logs.conversations.check_scope_columns`.
-        keep: As `memorypipe.logs.conversations.build_row`.
+        options: Of the reading.
+        first_position: Of the first record, where logs of one row per message follow each other.
 
     Returns:
         The log; None where there are no records at all.
 
     Raises:
         LogFormatError: None of the first 20 records has a known shape.
-        InvalidArgumentError: None of the first 20 records has a scope.
+        InvalidArgumentError: None of the first 20 records has a scope, or a column that an
+            option names, or their roles are not known.
     """
     stream = iter(records)
     head = list(islice(stream, _PROBED_RECORDS))
     if not head:
         return None
-    found = format_name or _recognise(head)
-    probed = list(_probe(head, found))
-    if probed and not any(_has_scope(draft, scope_columns) for draft in probed):
-        raise InvalidArgumentError(_no_scope(head[0].source, probed[0], scope_columns))
+    kind = _kind(head, options)
+    found = [draft for record in head for draft in _read(record, kind, options).drafts]
+    probed = [draft for draft in found if isinstance(draft, Draft)]
+    rows = [record.value for record in head]
+    check_probe(head[0].source, rows=rows, drafts=probed, options=options)
+    reads: Iterator[_Read] = (_read(record, kind, options) for record in chain(head, stream))
+    if options.redact is not None:
+        reads = _redacted(reads, options.redact, options)
     return ParsedLog(
-        format_name=found,
-        records=(_parse(record, found, scope_columns, keep) for record in chain(head, stream)),
+        format_name=kind,
+        columns=list_columns(draft.fields for draft in probed) if probed else "",
+        records=(
+            _parsed(read, options, position) for position, read in enumerate(reads, first_position)
+        ),
     )
+
+
+def _kind(head: Sequence[Record], options: ReadOptions) -> LogKind:
+    if options.is_mapped:
+        if all(record.problem is not None for record in head):
+            raise LogFormatError(f"{head[0].source!r} cannot be read: {head[0].problem}")
+        return "mapped"
+    return options.format_name or _recognise(head)
 
 
 def _recognise(head: Sequence[Record]) -> FormatName:
@@ -77,77 +121,95 @@ def _recognise(head: Sequence[Record]) -> FormatName:
         what = first.problem or describe(first.value)
         raise LogFormatError(
             f"{first.source!r} is no log of a known format: its first record is {what!r}. "
-            f"Known formats: {', '.join(FORMATS)}."
+            f"Known formats: {', '.join(FORMATS)}. Read any other with --map messages=COLUMN, or "
+            "one message per row with --layout messages --group-by COLUMN."
         )
     return found
 
 
-def _probe(head: Sequence[Record], format_name: FormatName) -> Iterator[Draft]:
-    for record in head:
-        try:
-            yield from drafts(record.value, format_name=format_name)
-        except LogFormatError:
-            continue  # reported when the record is read
-
-
-def _has_scope(draft: Draft, scope_columns: Mapping[str, str] | None) -> bool:
-    if scope_columns is None:
-        return draft.default_scope is not None
-    return all(
-        column.startswith(CONSTANT_MARK) or column in draft.fields
-        for column in scope_columns.values()
-    )
-
-
-def _no_scope(source: str, draft: Draft, scope_columns: Mapping[str, str] | None) -> str:
-    fields = ", ".join(repr(str(name)[:40]) for name in sorted(draft.fields)) or "none"
-    wanted = "user_id or user" if scope_columns is None else sorted(scope_columns.values())
-    return (
-        f"{source!r} names no user: none of its first records has {wanted}. Say where the scope "
-        f"is with --scope user_id=COLUMN, or for the whole log with --scope user_id==VALUE "
-        f"(in Python scope={{'user_id': 'COLUMN'}} or {{'user_id': '=VALUE'}}); fields: {fields}."
-    )
-
-
-def _parse(
-    record: Record,
-    format_name: FormatName,
-    scope_columns: Mapping[str, str] | None,
-    keep: Sequence[str],
-) -> Parsed:
-    rows: list[dict[str, Any]] = []
-    rejects: list[Reject] = []
-    counts: Counter[str] = Counter()
-    for outcome in _outcomes(record, format_name, scope_columns, keep):
-        if isinstance(outcome, Reject):
-            rejects.append(outcome)
-            continue
-        counts.update(outcome.counts)
-        if outcome.value is not None:
-            rows.append(outcome.value)
-    return Parsed(rows=tuple(rows), rejects=tuple(rejects), counts=counts)
-
-
-def _outcomes(
-    record: Record,
-    format_name: FormatName,
-    scope_columns: Mapping[str, str] | None,
-    keep: Sequence[str],
-) -> Iterator[Row | Reject]:
-    try:
-        found = _record_drafts(record, format_name)
-    except LogFormatError as error:
-        yield record.reject(str(error))
-        return
-    for draft in found:
-        try:
-            yield build_row(draft, scope_columns=scope_columns, keep=keep)
-        except LogFormatError as error:
-            where = f"{draft.conversation_id}: " if len(found) > 1 else ""
-            yield record.reject(f"{where}{error}")
-
-
-def _record_drafts(record: Record, format_name: FormatName) -> list[Draft]:
+def _read(record: Record, kind: LogKind, options: ReadOptions) -> _Read:
     if record.problem is not None:
-        raise LogFormatError(record.problem)
-    return list(drafts(record.value, format_name=format_name))
+        return _Read(record=record, drafts=[record.problem])
+    try:
+        if kind == "mapped":
+            return _Read(record=record, drafts=list(mapped_drafts(record.value, options)))
+        return _Read(record=record, drafts=list(drafts(record.value, format_name=kind)))
+    except LogFormatError as error:
+        return _Read(record=record, drafts=[str(error)])
+
+
+def _redacted(reads: Iterable[_Read], redact: Redact, options: ReadOptions) -> Iterator[_Read]:
+    for batch in _batches(reads):
+        whole = [draft for read in batch for draft in read.drafts if isinstance(draft, Draft)]
+        found = iter(redact_drafts(redact, whole, keep=options.keep))
+        for read in batch:
+            yield _Read(
+                record=read.record,
+                drafts=[
+                    draft if isinstance(draft, str) else next(found) or NOT_REDACTED
+                    for draft in read.drafts
+                ],
+            )
+
+
+def _batches(reads: Iterable[_Read]) -> Iterator[list[_Read]]:
+    batch: list[_Read] = []
+    chars = 0
+    for read in reads:
+        batch.append(read)
+        chars += sum(_chars(draft) for draft in read.drafts)
+        if len(batch) >= _REDACTED_RECORDS or chars >= _REDACTED_CHARS:
+            yield batch
+            batch, chars = [], 0
+    if batch:
+        yield batch
+
+
+def _chars(draft: Draft | str) -> int:
+    messages = draft.messages if isinstance(draft, Draft) else ()
+    if not isinstance(messages, list | tuple):
+        return 0
+    contents = (item.get("content") for item in messages if isinstance(item, dict))
+    return sum(len(content) for content in contents if isinstance(content, str))
+
+
+def _parsed(read: _Read, options: ReadOptions, position: int) -> Parsed:
+    rows: list[Row] = []
+    rejects: list[Reject] = []
+    build = _builder(options, position)
+    for draft in read.drafts:
+        try:
+            rows.append(build(draft))
+        except LogFormatError as error:
+            is_part = isinstance(draft, Draft) and len(read.drafts) > 1
+            where = f"{draft.conversation_id}: " if is_part and isinstance(draft, Draft) else ""
+            rejects.append(_reject(read.record, f"{where}{error}", options.redact))
+    return Parsed(rows=tuple(rows), rejects=tuple(rejects), absent=_absent(read, options.keep))
+
+
+def _absent(read: _Read, keep: Sequence[str]) -> frozenset[str] | None:
+    fields = [draft.fields for draft in read.drafts if isinstance(draft, Draft)]
+    if not fields:
+        return None
+    return frozenset(name for name in keep if not any(has_column(each, name) for each in fields))
+
+
+def _builder(options: ReadOptions, position: int) -> Callable[[Draft | str], Row]:
+    def build(draft: Draft | str) -> Row:
+        if isinstance(draft, str):
+            raise LogFormatError(draft)
+        if options.layout == "messages":
+            return build_fragment(draft, options, position=position)
+        return build_row(
+            draft,
+            scope_columns=options.scope_columns,
+            keep=options.keep,
+            zone=options.zone_of(draft.fields),
+            roles=options.roles,
+        )
+
+    return build
+
+
+def _reject(record: Record, reason: str, redact: Redact | None) -> Reject:
+    return record.reject(reason) if redact is None else redact_reject(redact, record, reason)

@@ -5,43 +5,31 @@ in batches, so its memory holds one batch, whatever the size of the log. (A JSON
 one value is the exception: it is read whole.)
 """
 
-import logging
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
 
-import numpy as np
 import pyarrow as pa
 import ray
 
-from memorypipe.errors import InvalidArgumentError, LogFormatError
-from memorypipe.ids import digest
-from memorypipe.logs.conversations import check_scope_columns
-from memorypipe.logs.files import find_files, read_records
-from memorypipe.logs.formats import FORMATS, FormatName
+from memorypipe.errors import LogFormatError
+from memorypipe.logs.formats.registry import FormatName
+from memorypipe.logs.fragments import assemble_conversations
 from memorypipe.logs.merge import merge_conversations
-from memorypipe.logs.parse import Parsed, ParsedLog, parse_log
-from memorypipe.logs.records import Record, Reject
+from memorypipe.logs.options import Layout, read_options
+from memorypipe.logs.parse import LogKind, parse_log
+from memorypipe.logs.reading import Reading
+from memorypipe.logs.records import Reject
+from memorypipe.logs.redact import Redact
+from memorypipe.logs.sources import PULLED_ROWS, LogSource, record_streams
 from memorypipe.logs.windows import check_window_options, windows_batch
-from memorypipe.schema import CONVERSATIONS
 
 __all__ = ["ConversationLog", "LogSource", "read_conversations", "windows"]
 
-_LOG = logging.getLogger(__name__)
-
-# A path, paths, rows, an Arrow table, a pandas frame or a Ray Dataset.
-LogSource: TypeAlias = Any
-
-# A batch becomes one block of the dataset; whichever is reached first closes it.
-_BATCH_CONVERSATIONS = 2_000
-_BATCH_CHARS = 16_000_000
-
 _MAX_PARTITIONS = 200
 
-# Rows of a dataset that are in this process at a time.
-_PULLED_ROWS = 1_024
+# Rows of a block, whatever their length.
+_BATCH_ROWS: dict[Layout, int] = {"conversations": 2_000, "messages": 8_000}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,234 +40,141 @@ class ConversationLog:
         dataset: Ray Dataset with the columns of `memorypipe.schema.CONVERSATIONS`, then the kept
             columns (string, nullable).
         rejects: What could not be read, in the order of the log.
-        format: ``"openai"``, ``"locomo"``, ``"memorybank"``; ``"mixed"`` where files differ,
+        format: One of `memorypipe.logs.formats`, or ``"mapped"``; ``"mixed"`` where files differ,
             ``"none"`` where there was no record.
-        conversations: Records that gave a row. The dataset has fewer rows where several records
-            were of one conversation.
+        conversations: Records that gave a row; where a record is one message, the conversations
+            that they make. The dataset has fewer rows where several records were of one
+            conversation.
         turns: Messages in those records.
         empty: Conversations left out because they have no message but system turns and blanks.
-        naive_times: Times that named no zone and were taken as UTC.
+        naive_times: Times that named no zone, where none was given, and were taken as UTC.
         unreadable_times: Values in the place of a time that are none; they count as missing.
         repaired: NULs and lone surrogates that were replaced.
+        is_redacted: Whether a function redacted the texts.
     """
 
     dataset: ray.data.Dataset
     rejects: tuple[Reject, ...]
-    format: Literal["openai", "locomo", "memorybank", "mixed", "none"]
+    format: LogKind | Literal["mixed", "none"]
     conversations: int
     turns: int
     empty: int
     naive_times: int
     unreadable_times: int
     repaired: int
+    is_redacted: bool = False
 
 
-def read_conversations(
+def read_conversations(  # noqa: PLR0913  # one keyword per independent choice of a reading
     source: LogSource,
     *,
     format: FormatName | Literal["auto"] = "auto",  # noqa: A002  # the word that users know
     scope: Mapping[str, str] | None = None,
     keep: Sequence[str] = (),
     limit: int | None = None,
+    map: Mapping[str, str] | None = None,  # noqa: A002  # as above
+    roles: Mapping[str, str] | None = None,
+    timezone: str | None = None,
+    layout: Layout = "conversations",
+    group_by: str | None = None,
+    order_by: str | None = None,
+    redact: Redact | None = None,
 ) -> ConversationLog:
-    """Read conversation logs, recognised by what they hold.
+    """Read conversation logs, recognised by what they hold or by a mapping.
 
     A record that cannot be read is a reject and the reading goes on. Records of one conversation
-    (as in daily exports of conversations that grow) are merged. Times without a zone are UTC,
-    with one warning in the log of this module.
+    (as in daily exports of conversations that grow) are merged. Messages come in order of time
+    where all of a conversation are dated. Times without a zone are UTC, with one warning in the
+    log of this package, unless `timezone` is given.
 
     Args:
-        source: A file (JSON lines or one JSON document, gzip or not), a directory, a glob
-            pattern, a list of those, a list of mappings, an Arrow table, a pandas frame, or a
-            Ray Dataset (which is executed, and read through this process).
-        format: ``"auto"``, or what `memorypipe.logs.formats.drafts` describes.
-        scope: Which field gives which part of the scope: ``{"user_id": "uid"}``; ``=`` marks a
-            constant: ``{"user_id": "=u1"}``. None: what the format says.
-        keep: Fields of the log to carry along as string columns.
-        limit: At most this many conversations; None: all.
+        source: A file (JSON lines, one JSON document, CSV or Parquet; text may be compressed with
+            gzip or Zstandard), a directory, a glob pattern, a list of those, a list of mappings,
+            an Arrow table, a pandas frame, or a Ray Dataset (which is executed, and read through
+            this process). CSV is known by its name (``.csv``, ``.tsv``) or, with a mapping, by
+            beginning like no JSON.
+        format: ``"auto"``, or one of `memorypipe.logs.formats`.
+        scope: Which column gives which part of the scope: ``{"user_id": "uid"}``; ``=`` marks a
+            constant: ``{"user_id": "=u1"}``. None: what the format says. Columns may be paths
+            into nested objects, here and below: ``"account.uuid"``.
+        keep: Columns of the log to carry along as string columns.
+        limit: At most this many conversations, the first ones; None: all.
+        map: What is where in a log of any other shape: of a record `messages` (a list, or its
+            JSON), `conversation_id` and `event_time`, and of each message `role`, `content`,
+            `name`, `timestamp` and `id`: ``{"messages": "log", "content": "body"}``. What is not
+            named is looked for under its usual names. ``{"role": "=user"}`` is a constant.
+        roles: What the log calls its speakers, beside the usual names: ``{"customer": "user"}``.
+        timezone: Of times that name none: ``"Z"``, a name such as ``"Europe/Berlin"``, an offset
+            such as ``"+02:00"``, or the column that holds one.
+        layout: ``"messages"`` where a record is one message, anywhere in the log; then `map` names
+            the parts of a message alone.
+        group_by: With that layout, the column that tells which conversation a message is of.
+        order_by: With that layout, the column that orders a conversation: numbers, times or text.
+            None: time, where all messages are dated, else the order of the log. It also dates
+            messages that have no time, unless it holds mere numbers.
+        redact: Takes a list of texts and gives a list of the same length: what may be seen of
+            each. It is applied, in this process and to batches, to what messages say, to names of
+            speakers, to kept columns and to what rejects show, before ids are made and anything
+            else sees them; not to scopes, ids and roles. Where it raises, or gives no list of
+            that length, for a conversation (or message, with layout ``"messages"``), that one is
+            a reject.
 
     Raises:
-        InvalidArgumentError: There is no such file, an option cannot work, or the log names no
-            user and `scope` is not given.
+        InvalidArgumentError: There is no such file, an option cannot work, a column that it names
+            is not in the first records, their roles are unknown, or the log names no user and
+            `scope` is not given.
         LogFormatError: No file has a known format. (Where some have, the others are rejects.)
     """
-    schema = _schema(keep)
-    format_name = _format_name(format)
-    columns = None if scope is None else check_scope_columns(scope)
-    if limit is not None and limit < 0:
-        raise InvalidArgumentError(f"limit must be 0 or more, got {limit!r}.")
-    reading = _Reading(schema=schema, limit=limit)
-    for name, records in _record_streams(source):
+    options = read_options(
+        format=format,
+        scope=scope,
+        keep=keep,
+        map=map,
+        roles=roles,
+        timezone=timezone,
+        layout=layout,
+        group_by=group_by,
+        order_by=order_by,
+        redact=redact,
+    )
+    rows = _BATCH_ROWS[options.layout]
+    reading = Reading(options=options, limit=limit, put=ray.put, batch_rows=rows)
+    for name, records in record_streams(source, pull=_pull, is_mapped=options.is_mapped):
         try:
-            log = parse_log(records, format_name=format_name, scope_columns=columns, keep=keep)
+            log = parse_log(records, options, first_position=reading.position)
         except LogFormatError as error:
             reading.skip(name, error)
             continue
         if log is not None:
             reading.take(log)
-    return reading.finish()
+    blocks = reading.finish()
+    return ConversationLog(dataset=_dataset(blocks, reading), **reading.account())
 
 
-def _schema(keep: Sequence[str]) -> pa.Schema:
-    taken = [name for name in keep if name in CONVERSATIONS.names]
-    if taken or len(set(keep)) < len(keep):
-        raise InvalidArgumentError(
-            f"keep must name each column once and none of {CONVERSATIONS.names!r}, "
-            f"got {list(keep)!r}."
-        )
-    return pa.schema([*CONVERSATIONS, *(pa.field(name, pa.string()) for name in keep)])
-
-
-def _format_name(name: str) -> FormatName | None:
-    if name == "auto":
+def _pull(source: Any) -> Iterator[pa.Table] | None:
+    if not isinstance(source, ray.data.Dataset):
         return None
-    for known in FORMATS:
-        if name == known:
-            return known
-    raise InvalidArgumentError(f"Unknown log format {name!r}; choose auto, {', '.join(FORMATS)}.")
+    batches = source.iter_batches(batch_size=PULLED_ROWS, batch_format="pyarrow")
+    return cast("Iterator[pa.Table]", iter(batches))
 
 
-def _record_streams(source: LogSource) -> Iterator[tuple[str, Iterable[Record]]]:
-    """Yield a name and the records for each file or table of a source."""
-    if isinstance(source, str | Path):
-        source = [source]
-    if isinstance(source, Sequence) and source and all(isinstance(p, str | Path) for p in source):
-        for path in dict.fromkeys(file for part in source for file in find_files(part)):
-            yield str(path), read_records(path)
-        return
-    name = type(source).__name__
-    yield name, _row_records(name, _rows(source))
+def _dataset(blocks: Sequence[Any], reading: Reading) -> ray.data.Dataset:
+    dataset: ray.data.Dataset = ray.data.from_arrow_refs(list(blocks))
+    is_split = reading.options.layout == "messages"
+    if not is_split and not reading.has_repeats:
+        return dataset
+    if len(blocks) > 1:
+        # A partition then is about as large as a batch was.
+        partitions = min(len(blocks), _MAX_PARTITIONS)
+        dataset = dataset.repartition(partitions, keys=["scope_key", "conversation_id"])
+    keep = reading.options.keep
 
+    def assemble(fragments: pa.Table) -> pa.Table:
+        return assemble_conversations(fragments, keep=keep)
 
-def _row_records(name: str, rows: Iterable[Any]) -> Iterator[Record]:
-    for number, row in enumerate(rows, start=1):
-        yield Record(source=name, line=number, value=row)
-
-
-def _rows(source: LogSource) -> Iterator[Any]:
-    if isinstance(source, ray.data.Dataset):
-        for batch in source.iter_batches(batch_size=_PULLED_ROWS, batch_format="pyarrow"):
-            yield from cast("pa.Table", batch).to_pylist()
-    elif isinstance(source, pa.Table):
-        for batch in source.to_batches(max_chunksize=_PULLED_ROWS):
-            yield from batch.to_pylist()
-    elif hasattr(source, "to_dict") and hasattr(source, "columns"):  # pandas, without its import
-        yield from map(_lists, source.to_dict("records"))
-    elif isinstance(source, list | tuple):
-        yield from source
-    else:
-        raise InvalidArgumentError(
-            f"Cannot read conversations from a {type(source).__name__}; give a path, a list of "
-            "paths or mappings, an Arrow table, a pandas frame or a Ray Dataset."
-        )
-
-
-def _lists(value: Any) -> Any:
-    """Turn the arrays that pandas holds lists in back into lists."""
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if isinstance(value, list):
-        return [_lists(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _lists(item) for key, item in value.items()}
-    return value
-
-
-@dataclass(kw_only=True)
-class _Reading:
-    """What has been read so far; rows already handed over are in the object store."""
-
-    schema: pa.Schema
-    limit: int | None
-    pending: list[dict[str, Any]] = field(default_factory=list)
-    pending_chars: int = 0
-    blocks: list[Any] = field(default_factory=list)
-    rejects: list[Reject] = field(default_factory=list)
-    skipped: list[LogFormatError] = field(default_factory=list)
-    formats: set[FormatName] = field(default_factory=set)
-    counts: Counter[str] = field(default_factory=Counter)
-    seen: set[bytes] = field(default_factory=set)
-
-    def skip(self, name: str, error: LogFormatError) -> None:
-        """Note a file of unknown format."""
-        self.skipped.append(error)
-        self.rejects.append(Reject(source=name, line=1, reason=str(error), excerpt=""))
-
-    def take(self, log: ParsedLog) -> None:
-        """Read a log to its end, or to the limit."""
-        self.formats.add(log.format_name)
-        while not self._is_full():
-            parsed = next(log.records, None)
-            if parsed is None:
-                return
-            self._take_record(parsed)
-
-    def _is_full(self) -> bool:
-        return self.limit is not None and self.counts["conversations"] >= self.limit
-
-    def _take_record(self, parsed: Parsed) -> None:
-        self.rejects.extend(parsed.rejects)
-        self.counts.update(parsed.counts)
-        for row in parsed.rows:
-            if self._is_full():
-                return
-            self._take_row(row)
-
-    def _take_row(self, row: dict[str, Any]) -> None:
-        self.counts["conversations"] += 1
-        self.counts["turns"] += len(row["messages"])
-        self.seen.add(digest(row["scope_key"], row["conversation_id"]))
-        self.pending.append(row)
-        self.pending_chars += sum(len(message["content"]) for message in row["messages"])
-        if len(self.pending) >= _BATCH_CONVERSATIONS or self.pending_chars >= _BATCH_CHARS:
-            self._flush()
-
-    def _flush(self) -> None:
-        self.blocks.append(ray.put(pa.Table.from_pylist(self.pending, schema=self.schema)))
-        self.pending, self.pending_chars = [], 0
-
-    def finish(self) -> ConversationLog:
-        """Hand over what is pending and make the dataset."""
-        if self.skipped and not self.formats:
-            raise self.skipped[0]
-        if self.pending or not self.blocks:
-            self._flush()
-        counts = self.counts
-        _warn(counts)
-        return ConversationLog(
-            dataset=self._dataset(),
-            rejects=tuple(self.rejects),
-            format=self._format(),
-            conversations=counts["conversations"],
-            turns=counts["turns"],
-            empty=counts["empty"],
-            naive_times=counts["naive_times"],
-            unreadable_times=counts["unreadable_times"],
-            repaired=counts["repaired"],
-        )
-
-    def _dataset(self) -> ray.data.Dataset:
-        dataset: ray.data.Dataset = ray.data.from_arrow_refs(self.blocks)
-        if len(self.seen) == self.counts["conversations"]:
-            return dataset
-        if len(self.blocks) > 1:
-            # A partition then is about as large as a batch was.
-            partitions = min(len(self.blocks), _MAX_PARTITIONS)
-            dataset = dataset.repartition(partitions, keys=["scope_key", "conversation_id"])
-        # Ray keeps a key in one block only up to the stage right after the repartition.
-        return dataset.map_batches(merge_conversations, batch_format="pyarrow", batch_size=None)
-
-    def _format(self) -> Literal["openai", "locomo", "memorybank", "mixed", "none"]:
-        if len(self.formats) > 1:
-            return "mixed"
-        return next(iter(self.formats), "none")
-
-
-def _warn(counts: Counter[str]) -> None:
-    if counts["naive_times"]:
-        _LOG.warning("%d times name no time zone; taken as UTC.", counts["naive_times"])
-    if counts["unreadable_times"]:
-        _LOG.warning("%d times cannot be read; taken as missing.", counts["unreadable_times"])
+    # Ray keeps a key in one block only up to the stage right after the repartition.
+    unite = assemble if is_split else merge_conversations
+    return dataset.map_batches(unite, batch_format="pyarrow", batch_size=None)
 
 
 def windows(
@@ -314,4 +209,4 @@ def windows(
             known_keys=None if known_keys_ref is None else ray.get(known_keys_ref),
         )
 
-    return dataset.map_batches(cut, batch_format="pyarrow", batch_size=_PULLED_ROWS)
+    return dataset.map_batches(cut, batch_format="pyarrow", batch_size=PULLED_ROWS)

@@ -1,7 +1,7 @@
 """Points in time as logs write them, brought to UTC."""
 
 import math
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
 
 __all__ = ["ParsedTime", "parse_time"]
@@ -22,7 +22,7 @@ class ParsedTime(NamedTuple):
 
     Attributes:
         at: UTC; None where the value is missing or unreadable.
-        naive: The value named no time zone and was taken as UTC.
+        naive: The value named no time zone, none was given for it, and it was taken as UTC.
         unreadable: There is a value, but it is no time.
     """
 
@@ -31,13 +31,15 @@ class ParsedTime(NamedTuple):
     unreadable: bool = False
 
 
-def parse_time(value: Any) -> ParsedTime:
+def parse_time(value: Any, *, zone: tzinfo | None = None) -> ParsedTime:
     """Read a time from an ISO 8601 string, an epoch number, a date or a datetime.
 
     Args:
         value: Epoch numbers (also as digit strings) are UTC seconds, milliseconds, microseconds
             or nanoseconds, told apart by their size. None, NaN, NaT and blank strings are
-            missing. A time without a zone is UTC.
+            missing.
+        zone: Of times that name none; None: they are UTC. Where clocks go back, the earlier of
+            the two times that it may be.
 
     Example:
         >>> parse_time("2025-01-01T12:00:00+02:00").at.isoformat()
@@ -52,7 +54,7 @@ def parse_time(value: Any) -> ParsedTime:
     if _is_missing(value):
         return ParsedTime()
     try:
-        return _read(value)
+        return _read(value, zone)
     except (ValueError, OverflowError, TypeError):
         return ParsedTime(unreadable=True)
 
@@ -66,30 +68,32 @@ def _is_missing(value: Any) -> bool:
     return isinstance(value, float | datetime) and bool(value != value)  # noqa: PLR0124  # as said
 
 
-def _read(value: Any) -> ParsedTime:
+def _read(value: Any, zone: tzinfo | None) -> ParsedTime:
     if isinstance(value, datetime):
-        return _from_datetime(value)
+        return _from_datetime(value, zone)
     if isinstance(value, date):
-        return _from_datetime(datetime(value.year, value.month, value.day))  # noqa: DTZ001  # naive
+        return _from_datetime(datetime(value.year, value.month, value.day), zone)  # noqa: DTZ001  # naive
     if isinstance(value, str):
-        return _from_string(value.strip())
+        return _from_string(value.strip(), zone)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return ParsedTime(at=_from_epoch(value))
     raise TypeError(type(value).__name__)
 
 
-def _from_string(text: str) -> ParsedTime:
+def _from_string(text: str, zone: tzinfo | None) -> ParsedTime:
     if text.isdecimal() and len(text) >= _MIN_EPOCH_DIGITS:
         return ParsedTime(at=_from_epoch(int(text)))
     if text.endswith(" UTC"):
         text = text.removesuffix(" UTC") + "+00:00"
-    return _from_datetime(datetime.fromisoformat(text))
+    return _from_datetime(datetime.fromisoformat(text), zone)
 
 
-def _from_datetime(value: datetime) -> ParsedTime:
-    if value.utcoffset() is None:
-        return ParsedTime(at=_plain(value.replace(tzinfo=UTC)), naive=True)
-    return ParsedTime(at=_plain(value.astimezone(UTC)))
+def _from_datetime(value: datetime, zone: tzinfo | None) -> ParsedTime:
+    if value.utcoffset() is not None:
+        return ParsedTime(at=_plain(value.astimezone(UTC)))
+    # A pandas timestamp has no `replace` that takes every zone.
+    plain = datetime.combine(value.date(), value.time(), tzinfo=zone or UTC)
+    return ParsedTime(at=plain.astimezone(UTC), naive=zone is None)
 
 
 def _plain(value: datetime) -> datetime:

@@ -125,6 +125,9 @@ class Accounts:
             "windows_new": rows["windows_new"],
             "facts": rows["facts"],
             "fallback": rows["fallback"],
+            "unsupported": rows["unsupported"],
+            "instructions": rows["instruction"],
+            "unverified": rows["unverified"],
             "stopped_by": stopped_by,
             "stages": {name: self._numbers(*stage) for name, stage in stages.items()},
         }
@@ -241,6 +244,7 @@ def fact_totals(facts: pa.Table) -> Counter[str]:
     totals["windows_new"] = facts.num_rows - totals["journal_hits"]
     for cell in facts["facts_json"].to_pylist():
         totals["facts"] += len(orjson.loads(cell)["memories"]) if cell else 0
+    totals.update(each["flag"] for flags in facts["flags"].to_pylist() for each in flags or ())
     names = ("status", "error", "attempts", "cached")
     for row in zip(*(facts[name].to_pylist() for name in names), strict=True):
         status, error, attempts, cached = row

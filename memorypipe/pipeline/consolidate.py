@@ -5,6 +5,7 @@ Pure but for the calls that `decide` makes; what they say decides, nothing else 
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from memorypipe.cells.actions import fallback_actions
@@ -12,9 +13,12 @@ from memorypipe.expressions.build_action import DecideWork, resolved_actions
 from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.types import Fact
-from memorypipe.pipeline.scope_state import Decided, PipelineFact, ScopeState
+from memorypipe.pipeline.decided import Decided, PipelineFact
+from memorypipe.pipeline.scope_state import ScopeState, Stops
 from memorypipe.pipeline.settings import ConsolidationSettings
-from memorypipe.rank import Memory, tokens
+from memorypipe.pipeline.text_vectors import TextVectors
+from memorypipe.rank.memory import Memory
+from memorypipe.rank.words import tokens
 
 __all__ = ["Decide", "ScopeResult", "WindowFacts", "consolidate_scope"]
 
@@ -23,6 +27,8 @@ FallbackAction = Literal["ADD", "NONE"]
 
 # Facts of one call that share this part of the words of the shorter one are about one thing.
 _RELATED_SHARE = 0.5
+
+_ORDERS = "left out: it gives the memory system orders, or rests on text that does"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +72,8 @@ async def consolidate_scope(  # noqa: PLR0913  # what is given, and how to decid
     decide: Decide,
     settings: ConsolidationSettings,
     fallback_action: FallbackAction = "ADD",
+    stops: Stops | None = None,
+    vectors: TextVectors | None = None,
 ) -> ScopeResult:
     """Decide all facts of one scope.
 
@@ -80,35 +88,42 @@ async def consolidate_scope(  # noqa: PLR0913  # what is given, and how to decid
         settings: How facts are grouped and memories are looked up.
         fallback_action: What a fact without a valid decision becomes, where
             `settings.commit_fallback` says so.
+        stops: As for `ScopeState`.
+        vectors: Makes what a lookup by vectors needs; None: the lookup uses none.
     """
+    vectors = vectors or TextVectors(None)
+    start_state = partial(ScopeState, scope_key, memories, vectors.by_text, stops=stops)
     run = _ScopeRun(
-        state=ScopeState(scope_key, memories),
+        state=start_state(),
+        vectors=vectors,
         windows=windows,
         decide=decide,
         settings=settings,
         fallback_action=fallback_action,
     )
-    facts = [fact for window in windows for fact in window.facts]
+    facts = run.leave_out([fact for window in windows for fact in window.facts])
     for start in range(0, len(facts), settings.facts_per_call):
         await run.decide_group(facts[start : start + settings.facts_per_call])
         if run.failed:
             break
-    return _close(scope_key, windows, memories, run)
+    return _close(windows, run, start_state)
 
 
 class _ScopeRun:
     """Carries the state of a scope from call to call."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # as of `consolidate_scope`
         self,
         *,
         state: ScopeState,
+        vectors: TextVectors,
         windows: Sequence[WindowFacts],
         decide: Decide,
         settings: ConsolidationSettings,
         fallback_action: FallbackAction,
     ) -> None:
         self._state = state
+        self._vectors = vectors
         self._windows = windows
         self._decide = decide
         self._settings = settings
@@ -118,11 +133,30 @@ class _ScopeRun:
         self.failed: dict[int, str] = {}
         self.fallback = 0
 
+    def leave_out(self, facts: Sequence[PipelineFact]) -> list[PipelineFact]:
+        """Give the facts to decide: no model is asked about the others, but all are accounted for.
+
+        Left out is what the commit will not take anyway, and what gives the memory system orders
+        or rests on text that does.
+        """
+        left: list[PipelineFact] = []
+        for fact in facts:
+            forgotten = _undecided(fact, "ADD", "it was forgotten")
+            if "instruction" in fact.flags:
+                self.actions.append(_undecided(fact, "NONE", _ORDERS))
+            elif self._state.stops(forgotten):
+                self.actions.append(self._state.settle(forgotten))
+            else:
+                left.append(fact)
+        return left
+
     async def decide_group(self, group: Sequence[PipelineFact]) -> None:
         """Decide facts in one call, and again those that one call can't settle together."""
         pending = list(group)
         while pending:
-            existing = self._state.lookup(pending, self._settings.lookup)
+            lookup = self._settings.lookup
+            await self._vectors.need(self._state.unembedded(pending, lookup))
+            existing = self._state.lookup(pending, lookup)
             work = DecideWork(facts=[_shown(fact) for fact in pending], existing=existing)
             outcome = await self._decide(work)
             self.outcomes.append(outcome)
@@ -190,6 +224,12 @@ class _ScopeRun:
         return again
 
 
+def _undecided(fact: PipelineFact, event: str, why: str) -> Decided:
+    return Decided(
+        fact=fact, event=event, memory_id=None, text=fact.text, old_memory=None, rationale=why
+    )
+
+
 def _shown(fact: PipelineFact) -> Fact:
     said = fact.event_time.isoformat() if fact.event_time else None
     return Fact(text=fact.text, context=fact.context, event_time=said)
@@ -203,15 +243,12 @@ def _related(a: str, b: str) -> bool:
 
 
 def _close(
-    scope_key: str,
-    windows: Sequence[WindowFacts],
-    memories: Sequence[Memory],
-    run: _ScopeRun,
+    windows: Sequence[WindowFacts], run: _ScopeRun, start_state: Callable[[], ScopeState]
 ) -> ScopeResult:
     """Keep the windows before the first failed decision, as far as they stand without the rest."""
     end = min(run.failed, default=len(windows))
     kept = [action for action in run.actions if action.fact.window < end]
-    while (broken := _first_broken(scope_key, memories, kept)) is not None:
+    while (broken := _first_broken(start_state(), kept)) is not None:
         end = broken
         kept = [action for action in kept if action.fact.window < end]
     open_windows = {
@@ -225,11 +262,8 @@ def _close(
     )
 
 
-def _first_broken(
-    scope_key: str, memories: Sequence[Memory], actions: Sequence[Decided]
-) -> int | None:
+def _first_broken(state: ScopeState, actions: Sequence[Decided]) -> int | None:
     """Give the earliest window of which an action rests on one that was not kept."""
-    state = ScopeState(scope_key, memories)
     broken: list[int] = []
     for action in actions:
         if state.holds(action):

@@ -7,6 +7,7 @@ import ray
 from memorypipe.logs.known import pack_keys
 from memorypipe.logs.read import windows
 from memorypipe.pipeline.settings import ConsolidationSettings
+from memorypipe.table.erased import without_erased
 
 __all__ = ["cut_windows"]
 
@@ -15,6 +16,7 @@ def cut_windows(
     conversations: ray.data.Dataset,
     settings: ConsolidationSettings,
     known_keys: Collection[bytes],
+    erased: Collection[str] = (),
 ) -> ray.data.Dataset:
     """Cut conversations into the windows of a run, on Ray.
 
@@ -22,10 +24,17 @@ def cut_windows(
         conversations: With the columns of `memorypipe.schema.CONVERSATIONS`.
         settings: How windows are cut.
         known_keys: Ledger keys of the messages that earlier runs have dealt with.
+        erased: Names of the scopes that were erased, as the table's settings have them: nothing
+            of theirs is read, sent or written down.
 
     Returns:
         One row per window, with the columns of `memorypipe.schema.WINDOWS`.
     """
+    if erased:
+        names = frozenset(erased)
+        conversations = conversations.map_batches(
+            lambda batch: without_erased(batch, names), batch_format="pyarrow"
+        )
     return windows(
         conversations,
         window_tokens=settings.window_tokens,

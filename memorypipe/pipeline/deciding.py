@@ -15,16 +15,22 @@ from memorypipe.expressions.build_action import DecideWork, MemoryBuildAction
 from memorypipe.expressions.coordinator import connect
 from memorypipe.expressions.ray_metrics import publish
 from memorypipe.expressions.worker_errors import plainly
+from memorypipe.ids import text_hash
+from memorypipe.llm.embed.types import Embedder
 from memorypipe.llm.owner import Owner
 from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.worker import Worker, all_or_none, get_worker
 from memorypipe.pipeline.consolidate import ScopeResult, WindowFacts, consolidate_scope
+from memorypipe.pipeline.decided import Decided, PipelineFact
 from memorypipe.pipeline.on_ray import arrow_batches, in_partitions
-from memorypipe.pipeline.scope_state import Decided, PipelineFact
+from memorypipe.pipeline.scope_state import Stops
 from memorypipe.pipeline.settings import ConsolidationSettings
-from memorypipe.rank import Memory, live_memories
+from memorypipe.pipeline.text_vectors import TextVectors
+from memorypipe.rank.live import live_memories, live_vectors
+from memorypipe.rank.memory import Memory
 from memorypipe.schema import ACTIONS, RECORD_TYPE_MEMORY, SCOPE
+from memorypipe.table.blocks import Blocks
 from memorypipe.table.table import MemoryTable
 
 __all__ = [
@@ -55,6 +61,7 @@ SCOPE_RESULTS = pa.schema(
         ("open_windows", pa.list_(_OPEN)),
         ("calls", pa.list_(pa.string())),
         ("fallback", pa.int64()),
+        ("flags", pa.list_(pa.string())),  # of the actions that have one
     ]
 )
 
@@ -65,10 +72,11 @@ class Decider:
 
     Attributes:
         decide: The expression that says how to call the model.
-        settings: How facts are grouped and memories are looked up.
+        settings: How facts are grouped and memories are looked up; strategy settled.
         table_uri: Where the memories are.
         base_version: The version that they are read at; None: there is no table yet.
         owner: Who wants the results.
+        embedder: Of the memories; None: they have no vectors.
     """
 
     decide: MemoryBuildAction
@@ -76,6 +84,7 @@ class Decider:
     table_uri: str
     base_version: int | None
     owner: Owner
+    embedder: Embedder | None = None
 
 
 def decide_actions(facts: Sequence[str], decider: Decider) -> Iterator[pa.Table]:
@@ -139,37 +148,54 @@ class _Partition:
         if not by_scope:
             return
         with plainly():
-            memories = self._memories(list(by_scope))
+            memories, blocks, vectors = self._known(list(by_scope))
             worker = get_worker(self._decider.decide.spec, connect)
             worker.serve(self._decider.owner)
-            results = worker.wait(self._decide_scopes(worker, by_scope, memories))
+            results = worker.wait(self._decide_scopes(worker, by_scope, memories, blocks, vectors))
             publish(worker)
         yield from results
 
-    def _memories(self, scope_keys: Sequence[str]) -> dict[str, list[Memory]]:
+    def _known(
+        self, scope_keys: Sequence[str]
+    ) -> tuple[dict[str, list[Memory]], Blocks, TextVectors]:
+        embedder = self._decider.embedder
         if self._decider.base_version is None:
-            return {}
-        table = MemoryTable.open(self._decider.table_uri, create=False)
-        return live_memories(table.at(self._decider.base_version), scope_keys)
+            return {}, Blocks(), TextVectors(embedder)
+        table = MemoryTable.open(self._decider.table_uri, create=False, embedder=embedder)
+        view = table.at(self._decider.base_version)
+        known: dict[str, Any] = {}
+        if embedder is not None and self._decider.settings.lookup.uses_vectors:
+            known = live_vectors(view, scope_keys, embedder.name)
+        memories = live_memories(view, scope_keys)
+        return memories, view.read_blocks(scope_keys), TextVectors(embedder, known)
 
     async def _decide_scopes(
         self,
         worker: Worker,
         by_scope: Mapping[str, list[dict[str, Any]]],
         memories: Mapping[str, list[Memory]],
+        blocks: Blocks,
+        vectors: TextVectors,
     ) -> list[pa.Table]:
         # Heavy scopes first: the longest chain of calls bounds the run.
         ordered = sorted(by_scope.items(), key=lambda item: (-len(item[1]), item[0]))
         work = [
-            self._decide_scope(worker, scope_key, rows, memories.get(scope_key, []))
+            self._decide_scope(
+                worker, rows, memories.get(scope_key, []), _stops(blocks, scope_key), vectors
+            )
             for scope_key, rows in ordered
         ]
         return await all_or_none(work)
 
     async def _decide_scope(
-        self, worker: Worker, scope_key: str, rows: list[dict[str, Any]], memories: list[Memory]
+        self,
+        worker: Worker,
+        rows: list[dict[str, Any]],
+        memories: list[Memory],
+        stops: Stops | None,
+        vectors: TextVectors,
     ) -> pa.Table:
-        expression = self._decider.decide
+        expression, scope_key = self._decider.decide, rows[0]["scope_key"]
 
         async def decide(work: DecideWork) -> Outcome[ReadActions]:
             return await worker.answer(expression.stage, work, scope_key=scope_key)
@@ -182,6 +208,8 @@ class _Partition:
             decide=decide,
             settings=self._decider.settings,
             fallback_action=expression.fallback_action,
+            stops=stops,
+            vectors=vectors,
         )
         return self._result_table(rows[0], result)
 
@@ -200,8 +228,20 @@ class _Partition:
             "open_windows": opened,
             "calls": calls,
             "fallback": result.fallback,
+            "flags": [decided.flag for decided in result.actions if decided.flag],
         }
         return pa.Table.from_pylist([scope], schema=SCOPE_RESULTS)
+
+
+def _stops(blocks: Blocks, scope_key: str) -> Stops | None:
+    if scope_key not in blocks.scope_keys:
+        return None
+
+    def stops(decided: Decided) -> bool:
+        fact = decided.fact
+        return blocks.stop(scope_key, text_hash(decided.text), fact.source_ids, fact.event_time)
+
+    return stops
 
 
 def in_time(row: Mapping[str, Any]) -> tuple[datetime, str, int]:
@@ -215,7 +255,13 @@ def window_facts(place: int, row: Mapping[str, Any]) -> WindowFacts:
     if row["facts_json"] is None:
         reason = f"extraction failed ({row['status']}): {error}"
         return WindowFacts(window_id=row["window_id"], facts=(), error=reason)
-    facts = [_fact(place, row, item) for item in orjson.loads(row["facts_json"])["memories"]]
+    flags: dict[int, tuple[str, ...]] = {}
+    for flagged in row.get("flags") or ():
+        flags[flagged["fact"]] = (*flags.get(flagged["fact"], ()), flagged["flag"])
+    facts = [
+        _fact(place, row, item, flags.get(number, ()))
+        for number, item in enumerate(orjson.loads(row["facts_json"])["memories"])
+    ]
     cut = row["status"] not in {"ok", "empty"}
     return WindowFacts(
         window_id=row["window_id"],
@@ -224,7 +270,9 @@ def window_facts(place: int, row: Mapping[str, Any]) -> WindowFacts:
     )
 
 
-def _fact(place: int, row: Mapping[str, Any], item: Mapping[str, Any]) -> PipelineFact:
+def _fact(
+    place: int, row: Mapping[str, Any], item: Mapping[str, Any], flags: tuple[str, ...]
+) -> PipelineFact:
     sources = tuple(item.get("sources", ()))
     return PipelineFact(
         text=item["text"],
@@ -235,11 +283,17 @@ def _fact(place: int, row: Mapping[str, Any], item: Mapping[str, Any]) -> Pipeli
         source_ids=sources,
         context=item.get("context"),
         topics=tuple(item.get("topics", ())),
+        flags=flags,
     )
 
 
 def _said_at(row: Mapping[str, Any], sources: Sequence[str]) -> datetime | None:
-    """Say when a fact was said: the time of its newest source, else that of its window."""
+    """Say when a fact was said: the time of its newest source, else that of its window.
+
+    This is the time of the memory, and what late evidence is told by. When it happened, as the
+    model tells it, is not: it can be wrong, and a plan for next year is not newer than its
+    cancellation tomorrow.
+    """
     times = zip(row["message_ids"], row["message_times"], strict=True)
     said = [time for message_id, time in times if time is not None and message_id in sources]
     window_time: datetime | None = row["event_time"]

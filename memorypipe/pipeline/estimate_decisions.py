@@ -7,7 +7,7 @@ all by the code of the run. The stand-in says ADD for a share of the facts and N
 import math
 import time
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,15 +15,18 @@ import orjson
 
 from memorypipe.expressions.build_action import DecideWork, MemoryBuildAction
 from memorypipe.ids import digest
+from memorypipe.llm.embed.types import Embedder
 from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.tokens import RequestCounter
 from memorypipe.llm.types import Reply
 from memorypipe.pipeline.consolidate import WindowFacts, consolidate_scope
+from memorypipe.pipeline.decided import Decided, PipelineFact
 from memorypipe.pipeline.estimate_counting import KnownReplies
-from memorypipe.pipeline.scope_state import Decided, PipelineFact
 from memorypipe.pipeline.settings import ConsolidationSettings
-from memorypipe.rank import Lookup, Memory
+from memorypipe.pipeline.text_vectors import TextVectors, settled_settings
+from memorypipe.rank.lookup import Lookup
+from memorypipe.rank.memory import Memory
 
 __all__ = ["Decisions", "GroupModel", "Rehearsal", "fit_groups"]
 
@@ -71,9 +74,11 @@ class Rehearsal:
         counter: Counts prompts.
         add_share: Share of the facts that become a memory of their own, from 0 to 1.
         replies: What the journal knows; None asks it nothing.
+        embedder: Makes vectors at no cost; without one, a lookup by vectors is rehearsed as one
+            by words.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # as documented, each independent
         self,
         decide: MemoryBuildAction,
         settings: ConsolidationSettings,
@@ -81,9 +86,13 @@ class Rehearsal:
         *,
         add_share: float,
         replies: KnownReplies | None = None,
+        embedder: Embedder | None = None,
     ) -> None:
         self._stage = decide.stage
-        self._settings = settings
+        if embedder is None and settings.lookup.ranks:
+            settings = replace(settings, lookup=replace(settings.lookup, strategy="keyword"))
+        self._settings = settled_settings(settings, embedder)
+        self._vectors = TextVectors(embedder)
         self._counter = counter
         self._add_share = add_share
         self._replies = replies
@@ -105,7 +114,14 @@ class Rehearsal:
 
         started = time.process_time()
         result = _run(
-            consolidate_scope(scope_key, windows, memories, decide=decide, settings=self._settings)
+            consolidate_scope(
+                scope_key,
+                windows,
+                memories,
+                decide=decide,
+                settings=self._settings,
+                vectors=self._vectors,
+            )
         )
         cpu_s = time.process_time() - started
         paid = [(prompt, count) for prompt, count, is_free in calls.made if not is_free]

@@ -9,13 +9,15 @@ from ray.data import ActorPoolStrategy
 
 from memorypipe.expressions.build_action import MemoryBuildAction
 from memorypipe.expressions.worker_errors import plainly
+from memorypipe.llm.embed.types import Embedder
 from memorypipe.llm.tokens import RequestCounter, TokenCounter
 from memorypipe.pipeline.deciding import in_time, window_facts
 from memorypipe.pipeline.estimate_counting import KnownReplies
 from memorypipe.pipeline.estimate_decisions import Rehearsal
 from memorypipe.pipeline.on_ray import arrow_batches, in_partitions
 from memorypipe.pipeline.settings import ConsolidationSettings
-from memorypipe.rank import Memory, live_memories
+from memorypipe.rank.live import live_memories
+from memorypipe.rank.memory import Memory
 from memorypipe.table.table import MemoryTable
 
 __all__ = ["KnownScopes", "decide_known"]
@@ -42,6 +44,7 @@ class KnownScopes:
         count_tokens: Counts a text; None takes what is best for the model.
         add_share: Share of the facts that become a memory.
         keys: The scopes; facts of others are passed over.
+        embedder: Of the memories, where it costs nothing.
     """
 
     decide: MemoryBuildAction
@@ -51,6 +54,7 @@ class KnownScopes:
     count_tokens: TokenCounter | None
     add_share: float
     keys: frozenset[str]
+    embedder: Embedder | None = None
 
 
 def decide_known(facts: Sequence[str], known: KnownScopes) -> dict[str, tuple[int, int, int]]:
@@ -84,6 +88,7 @@ class _Rehearsing:
             counter,
             add_share=known.add_share,
             replies=KnownReplies(known.decide),
+            embedder=known.embedder,
         )
 
     def __call__(self, facts: pa.Table) -> pa.Table:

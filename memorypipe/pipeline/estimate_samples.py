@@ -11,9 +11,9 @@ import numpy as np
 from memorypipe.ids import digest
 from memorypipe.llm.tokens import estimate_tokens
 from memorypipe.pipeline.consolidate import WindowFacts
+from memorypipe.pipeline.decided import PipelineFact
 from memorypipe.pipeline.deciding import in_time, window_facts
-from memorypipe.pipeline.scope_state import PipelineFact
-from memorypipe.rank import Memory
+from memorypipe.rank.memory import Memory
 
 __all__ = ["arrange", "real_windows", "staged", "stand_in_windows"]
 

@@ -38,6 +38,7 @@ from memorypipe.pipeline.estimate_samples import (
 )
 from memorypipe.pipeline.estimate_tally import Scopes, WindowTally, fact_count
 from memorypipe.pipeline.planning import PlanConfig
+from memorypipe.pipeline.text_vectors import local_embedder
 from memorypipe.table.table import MemoryTable
 
 __all__ = ["EstimateSettings", "Estimating"]
@@ -103,6 +104,7 @@ class Estimating:
         self._counter = RequestCounter(config.decide.spec.model, settings.count_tokens)
         uri = config.table_uri
         self._table = MemoryTable.open(uri, create=False) if MemoryTable.exists(uri) else None
+        self._embedder = local_embedder(config.embedder, self._table)
         self._tally = WindowTally(sample_size=max(settings.calibrate, _REHEARSED))
         self._spent = Spent()
         self._decisions_measured = False
@@ -147,7 +149,8 @@ class Estimating:
 
     def _count(self, folder: Path) -> None:
         keys = [] if self._table is None else self._table.ledger_keys().to_pylist()
-        windows = cut_windows(self._log.dataset, self._config.settings, keys)
+        erased = () if self._table is None else self._table.settings.erased
+        windows = cut_windows(self._log.dataset, self._config.settings, keys, erased)
         counted = count_windows(
             windows,
             self._config.extract,
@@ -207,7 +210,11 @@ class Estimating:
         facts = scopes.known_facts + rate / 1e3 * scopes.unknown_tokens
         add_share = behaviours.mid.add_share
         rehearsal = Rehearsal(
-            self._config.decide, self._config.settings, self._counter, add_share=add_share
+            self._config.decide,
+            self._config.settings,
+            self._counter,
+            add_share=add_share,
+            embedder=self._embedder,
         )
         scopes_played = arrange(
             windows,
@@ -239,6 +246,7 @@ class Estimating:
             count_tokens=self._settings.count_tokens,
             add_share=behaviours.mid.add_share,
             keys=frozenset(keys),
+            embedder=self._embedder,
         )
         return decide_known(parts, known)
 

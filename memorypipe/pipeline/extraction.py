@@ -8,6 +8,7 @@ from ray.data.expressions import col
 
 from memorypipe.expressions.extract import MemoryExtract
 from memorypipe.logs.windows import new_message_ids
+from memorypipe.pipeline.fact_checks import check_facts
 from memorypipe.pipeline.on_ray import arrow_batches, as_dataset
 from memorypipe.schema import FACTS
 
@@ -44,10 +45,14 @@ def _facts_row(row: dict[str, Any]) -> dict[str, Any]:
     facts_json = status.pop("value")
     times = {message["id"]: message["timestamp"] for message in row["messages"]}
     message_ids = new_message_ids(row)
+    flags: list[dict[str, Any]] = []
+    if facts_json is not None:
+        facts_json, flags = check_facts(facts_json, row["messages"])
     return {
         **row,
         **status,
         "message_ids": message_ids,
         "message_times": [times[message_id] for message_id in message_ids],
         "facts_json": facts_json,
+        "flags": flags,
     }

@@ -1,7 +1,7 @@
 """`MemoryPipeline`: from conversation logs to committed memories."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -11,13 +11,18 @@ from memorypipe.errors import InvalidArgumentError
 from memorypipe.expressions.build_action import MemoryBuildAction
 from memorypipe.expressions.extract import MemoryExtract
 from memorypipe.llm.batch.settings import BatchSettings, check_batches
+from memorypipe.llm.embed.types import Embedder
 from memorypipe.llm.offline import OFFLINE_MODEL
 from memorypipe.llm.spec import OFFLINE_URL
 from memorypipe.llm.tokens import TokenCounter
 from memorypipe.logs.read import ConversationLog, read_conversations
+from memorypipe.logs.redact import Redact
 from memorypipe.pipeline.bounds import make_bounds
+from memorypipe.pipeline.committing import commit_plan
+from memorypipe.pipeline.embedders import embedder_to_apply
 from memorypipe.pipeline.estimate import Estimate
 from memorypipe.pipeline.estimating import EstimateSettings, Estimating
+from memorypipe.pipeline.importing import apply_import, is_import
 from memorypipe.pipeline.on_ray import own_errors
 from memorypipe.pipeline.plan import Plan
 from memorypipe.pipeline.planning import PlanConfig, Planning, Progress
@@ -25,7 +30,8 @@ from memorypipe.pipeline.run_folder import RunFolder
 from memorypipe.pipeline.run_record import write_record
 from memorypipe.pipeline.settings import ConsolidationSettings
 from memorypipe.pipeline.summary import RunStatus, RunSummary
-from memorypipe.rank import Lookup
+from memorypipe.rank.lookup import Lookup
+from memorypipe.table.guards import MaxRetired
 from memorypipe.table.table import MemoryTable
 from memorypipe.table.times import now_utc
 
@@ -70,6 +76,12 @@ class MemoryPipeline:
         batch: Asks the extraction through the provider's Batch API, at its lower price and within
             a day, cut and waited for as this says; None asks at once. What a batch fails to
             answer is asked at once after it.
+        embedder: Makes the vectors of the memories: ``"wordllama"``, ``"none"``, or an embedder,
+            as `EndpointEmbedder`. None for the table's own where it needs no address, and for a
+            new table ``"wordllama"`` where the extra ``embed`` is installed, else ``"none"``.
+        redact: Gives for a list of texts what may be seen of them, as for `read_conversations`;
+            applied to every source before anything else sees it. A `ConversationLog` must have
+            been read with a function of its own then.
         on_progress: Called with each step forward.
         clock: Gives the time of the run.
 
@@ -93,6 +105,8 @@ class MemoryPipeline:
         max_tokens: int | None = None,
         max_cost: float | None = None,
         batch: BatchSettings | None = None,
+        embedder: str | Embedder | None = None,
+        redact: Redact | None = None,
         on_progress: Callable[[Progress], None] = _ignore,
         clock: Callable[[], datetime] = now_utc,
     ) -> None:
@@ -105,6 +119,7 @@ class MemoryPipeline:
                     f"{name} must be a {kind.__name__}, got {type(value).__name__}."
                 )
         self.table_uri = _absolute(str(table))
+        self._redact = redact
         journal = journal or str(Path(self.table_uri) / "journal")
         self._config = PlanConfig(
             table_uri=self.table_uri,
@@ -126,6 +141,7 @@ class MemoryPipeline:
                 specs=(extract.spec, decide.spec),
             ),
             batch=batch,
+            embedder=embedder,
         )
 
         if batch is not None:
@@ -148,9 +164,17 @@ class MemoryPipeline:
             **settings,
         )
 
-    def run(self, source: Any, **options: Any) -> RunSummary:
-        """Plan and apply; arguments as of `plan`."""
-        return self.apply(self.plan(source, **options))
+    def run(
+        self,
+        source: Any,
+        *,
+        run_id: str | None = None,
+        max_retired: MaxRetired = "auto",
+        accept_guards: Collection[str] = (),
+    ) -> RunSummary:
+        """Plan and apply; arguments as of `plan` and `apply`."""
+        plan = self.plan(source, run_id=run_id)
+        return self.apply(plan, max_retired=max_retired, accept_guards=accept_guards)
 
     def plan(self, source: Any, *, run_id: str | None = None) -> Plan:
         """Do everything but the commit.
@@ -167,13 +191,25 @@ class MemoryPipeline:
 
         Raises:
             EndpointError: If the endpoint cannot serve the run (wrong key, model or address).
-            InvalidArgumentError: As `read_conversations`.
+            TableError: If the table's embedder needs an address, and none was given.
+            InvalidArgumentError: As `read_conversations`; or for another embedder than the
+                table's.
         """
-        log = source if isinstance(source, ConversationLog) else read_conversations(source)
+        log = self._read(source)
         if run_id is not None:
             RunFolder.of(self.table_uri, run_id)  # refuses a name that cannot be one
         with own_errors():
             return Planning(self._config, log, run_id).plan()
+
+    def _read(self, source: Any) -> ConversationLog:
+        if not isinstance(source, ConversationLog):
+            return read_conversations(source, redact=self._redact)
+        if self._redact is not None and not source.is_redacted:
+            raise InvalidArgumentError(
+                "This pipeline redacts, and the log was read without that; read it with "
+                "read_conversations(…, redact=…), or give its path."
+            )
+        return source
 
     def cancel_batches(self, run_id: str) -> list[str]:
         """Cancel the batches of a run that was interrupted; what they answered is kept.
@@ -221,34 +257,56 @@ class MemoryPipeline:
         settings = EstimateSettings(
             calibrate=calibrate, count_tokens=count_tokens, latency_ms=latency_ms
         )
-        log = source if isinstance(source, ConversationLog) else read_conversations(source)
+        log = self._read(source)
         with own_errors():
             return Estimating(self._config, log, settings).estimate()
 
-    def apply(self, plan: Plan) -> RunSummary:
+    def apply(
+        self,
+        plan: Plan,
+        *,
+        max_retired: MaxRetired = "auto",
+        accept_guards: Collection[str] = (),
+    ) -> RunSummary:
         """Commit a plan in one atomic commit.
 
-        A scope whose memories have changed since the plan was made is held back as a whole; the
-        others land. A plan without any action and any message that is done commits nothing.
+        A scope whose memories have changed since the plan was made is held back as a whole, and
+        so is one of which too much would be deleted; the others land. A plan without any action
+        and any message that is done commits nothing.
+
+        Args:
+            plan: What to commit. Applied again, it commits what a guard held back before and now
+                lets through, and nothing else.
+            max_retired: Most memories of a scope that the run may delete; ``"auto"``: 10, or half
+                of the live ones where that is more; None: all.
+            accept_guards: Keys of scopes, as `held_back` has them, in which it may delete as many
+                as it likes.
 
         Returns:
             The summary; its status is ``"held"`` where `held_back` lists scopes. Their messages
             stay open: the next run decides them anew.
         """
+        if is_import(plan):
+            config = self._config
+            return apply_import(plan, embedder=config.embedder, clock=config.clock)
         started = time.monotonic()
         summary = plan.summary()
-        actions, ledger = plan.actions(), plan.ledger()
         self._config.on_progress(Progress(stage="commit", done=0, total=summary.windows))
         folder = RunFolder.of(self.table_uri, plan.run_id)
+        actions, ledger = plan.actions(), plan.ledger()
         if actions.num_rows or ledger.num_rows:
-            table = MemoryTable.open(self.table_uri, clock=self._config.clock)
-            result = table.commit(
+            uri, named = self.table_uri, plan.manifest.get("embedder")
+            embedder = embedder_to_apply(self._config.embedder, named, uri)
+            table = MemoryTable.open(uri, embedder=embedder, clock=self._config.clock)
+            result = commit_plan(
+                table,
                 actions,
+                ledger,
                 run_id=plan.run_id,
                 base_version=plan.base_version,
-                ledger=ledger,
                 info=_run_info(summary),
-                on_conflict="skip",
+                max_retired=max_retired,
+                accept_guards=accept_guards,
             )
             summary = replace(
                 summary,

@@ -17,6 +17,8 @@ from memorypipe.errors import MemoryPipeError, PlanError
 from memorypipe.expressions.build_action import MemoryBuildAction
 from memorypipe.expressions.extract import MemoryExtract
 from memorypipe.llm.batch.settings import BatchSettings
+from memorypipe.llm.embed.resolve import NO_EMBEDDER
+from memorypipe.llm.embed.types import Embedder
 from memorypipe.llm.limits.control import Bounds
 from memorypipe.llm.owner import Owner
 from memorypipe.logs.read import ConversationLog
@@ -25,6 +27,7 @@ from memorypipe.pipeline.batch_folder import open_batches
 from memorypipe.pipeline.coordination import Coordination
 from memorypipe.pipeline.cutting import cut_windows
 from memorypipe.pipeline.deciding import Decider, decide_actions
+from memorypipe.pipeline.embedders import embedder_to_plan
 from memorypipe.pipeline.extraction import extract_facts
 from memorypipe.pipeline.identity import WindowDigest, describe_stage, make_run_id
 from memorypipe.pipeline.interrupts import drained_first
@@ -32,10 +35,11 @@ from memorypipe.pipeline.on_ray import arrow_batches
 from memorypipe.pipeline.plan import Plan
 from memorypipe.pipeline.run_folder import OPEN_WINDOWS, SCOPES, RunFolder
 from memorypipe.pipeline.run_record import Heartbeat, RunRecord
-from memorypipe.pipeline.run_status import EVERY_S
 from memorypipe.pipeline.settings import ConsolidationSettings
 from memorypipe.pipeline.summary import RunStatus, RunSummary
+from memorypipe.pipeline.text_vectors import settled_settings
 from memorypipe.schema import ACTIONS
+from memorypipe.table.run_status import EVERY_S
 from memorypipe.table.table import MemoryTable
 
 __all__ = ["PlanConfig", "Planning", "Progress"]
@@ -71,6 +75,7 @@ class PlanConfig:
         clock: Gives the time of the run.
         bounds: Where the run stops, whatever is left.
         batch: How batches are cut where the extraction is asked in batches; None where not.
+        embedder: Makes the vectors, as for `MemoryTable.open`.
     """
 
     table_uri: str
@@ -81,6 +86,7 @@ class PlanConfig:
     clock: Callable[[], datetime]
     bounds: Bounds = field(default_factory=Bounds)
     batch: BatchSettings | None = None
+    embedder: str | Embedder | None = None
 
 
 class Planning:
@@ -106,11 +112,16 @@ class Planning:
         )
         self._coordination = Coordination(uuid.uuid4().hex, config.bounds)
         uri = config.table_uri
-        table = MemoryTable.open(uri, create=False) if MemoryTable.exists(uri) else None
+        table = None
+        if MemoryTable.exists(uri):
+            table = MemoryTable.open(uri, create=False, embedder=config.embedder)
         if table is not None and run_id in table.runs()["run_id"].to_pylist():
             raise PlanError(f"Run {run_id!r} is committed already; choose another run id.")
+        self._embedder = embedder_to_plan(config.embedder, table)
+        self._settings = settled_settings(config.settings, self._embedder)
         self._base_version = table.version if table else None
         self._known_keys = [] if table is None else table.ledger_keys().to_pylist()
+        self._erased = () if table is None else table.settings.erased
 
     def plan(self) -> Plan:
         """Plan, and write everything down."""
@@ -147,9 +158,9 @@ class Planning:
 
     def _cut_windows(self) -> RunFolder:
         """Write the windows, and name the run after them."""
-        settings = self._config.settings
+        settings = self._settings
         uri = self._config.table_uri
-        dataset = cut_windows(self._log.dataset, settings, self._known_keys)
+        dataset = cut_windows(self._log.dataset, settings, self._known_keys, self._erased)
         digest = WindowDigest()
         with RunFolder.scratch(uri) as scratch:
             for part, batch in enumerate(arrow_batches(dataset)):
@@ -163,7 +174,7 @@ class Planning:
             run_id = self._run_id or make_run_id(
                 windows=digest.value(),
                 stages=self._stages(),
-                settings=settings.to_dict(),
+                settings=self._chosen(),
                 base_version=self._base_version or 0,
             )
             return scratch.become(run_id, now=self._config.clock())
@@ -211,9 +222,10 @@ class Planning:
         config = self._config
         decider = Decider(
             decide=self._coordination.join(config.decide),
-            settings=config.settings,
+            settings=self._settings,
             table_uri=config.table_uri,
             base_version=self._base_version,
+            embedder=self._embedder,
             owner=Owner.current(),
         )
         facts = folder.parts("facts")
@@ -227,6 +239,7 @@ class Planning:
             results.append(batch)
             totals = call_totals(c for calls in batch["calls"].to_pylist() for c in calls)
             totals["fallback"] = sum(batch["fallback"].to_pylist())
+            totals.update(flag for flags in batch["flags"].to_pylist() for flag in flags)
             self._accounts.add_rows(totals)
             done += sum(windows_of[scope_key] for scope_key in batch["scope_key"].to_pylist())
             self._report("decide", done, self._cut)
@@ -255,6 +268,13 @@ class Planning:
             "decide": describe_stage(config.decide),
         }
 
+    def _chosen(self) -> dict[str, Any]:
+        """Give what shapes the result, apart from stages and inputs."""
+        chosen = self._settings.to_dict()
+        if self._embedder is not None and self._settings.lookup.uses_vectors:
+            chosen["embedder"] = self._embedder.name
+        return chosen
+
     def _models(self) -> str:
         stages = self._stages()
         return " + ".join(dict.fromkeys(stages[name]["model"] for name in ("extract", "decide")))
@@ -267,7 +287,8 @@ class Planning:
             "planned_at": config.clock().isoformat(),
             "base_version": self._base_version or 0,
             "stages": self._stages(),
-            "settings": config.settings.to_dict(),
+            "settings": self._settings.to_dict(),
+            "embedder": NO_EMBEDDER if self._embedder is None else self._embedder.name,
             "versions": {name: version(name) for name in packages},
         }
 

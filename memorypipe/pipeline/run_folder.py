@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 from memorypipe.errors import PlanError
 from memorypipe.llm.owner import Owner
-from memorypipe.pipeline.run_status import is_under_way
+from memorypipe.table.run_status import is_under_way
 
 __all__ = ["OPEN_WINDOWS", "SCOPES", "RunFolder"]
 

@@ -1,62 +1,22 @@
 """What is known of one scope while its windows are decided: live memories plus actions so far."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from memorypipe import ids
-from memorypipe.rank import KeywordIndex, Lookup, Memory
+from memorypipe.evidence.likeness import near_key
+from memorypipe.pipeline.decided import Decided, PipelineFact
+from memorypipe.pipeline.verification import verified
+from memorypipe.rank.lookup import Lookup, ScopeIndex
+from memorypipe.rank.memory import Memory
 from memorypipe.schema import RECORD_TYPE_MEMORY
 from memorypipe.text import normalise
 
-__all__ = ["Decided", "PipelineFact", "ScopeState"]
+__all__ = ["ScopeState", "Stops"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PipelineFact:
-    """One extracted fact on its way to a decision.
-
-    Attributes:
-        text: What it says.
-        window: Place of its window in the scope's time order, from 0.
-        window_id: The window's id.
-        conversation_id: Where it was said.
-        event_time: When it was said (UTC); None where nothing tells.
-        source_ids: Messages that support it.
-        context: Free text that goes with it.
-        topics: Subject words.
-    """
-
-    text: str
-    window: int
-    window_id: str
-    conversation_id: str
-    event_time: datetime | None = None
-    source_ids: tuple[str, ...] = ()
-    context: str | None = None
-    topics: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decided:
-    """One decided action, with the fact that it came from.
-
-    Attributes:
-        fact: The fact.
-        event: ``ADD``, ``UPDATE``, ``DELETE`` or ``NONE``.
-        memory_id: The memory that it makes or changes; None for NONE.
-        text: The new text; of a DELETE or NONE the fact's own.
-        old_memory: The memory's text before, verbatim.
-        rationale: Why.
-    """
-
-    fact: PipelineFact
-    event: str
-    memory_id: str | None
-    text: str
-    old_memory: str | None
-    rationale: str | None
+Stops = Callable[[Decided], bool]
 
 
 class ScopeState:
@@ -65,32 +25,55 @@ class ScopeState:
     Args:
         scope_key: The scope.
         memories: Its live memories when the run began, oldest first.
+        vectors: Text to vector, for lookups that rank by them; may grow meanwhile.
+        stops: Tells which actions the commit will not take, as they would bring back what was
+            forgotten: `accept` leaves them out. None: it takes all.
     """
 
-    def __init__(self, scope_key: str, memories: Iterable[Memory] = ()) -> None:
+    def __init__(
+        self,
+        scope_key: str,
+        memories: Iterable[Memory] = (),
+        vectors: Mapping[str, Any] | None = None,
+        *,
+        stops: Stops | None = None,
+    ) -> None:
+        self._stops = stops
         self._scope_key = scope_key
+        self._vectors = {} if vectors is None else vectors
         self._memories = {memory.id: memory for memory in memories}
-        self._by_text = {normalise(m.text): m.id for m in self._memories.values()}
-        self._index: KeywordIndex | None = None  # made when a lookup ranks
+        self._by_text = {_says(m.text): m.id for m in self._memories.values()}
+        self._index: ScopeIndex | None = None  # made when a lookup ranks
         # Ids stay taken after their memory has gone or says something else.
         self._taken = {memory.id: normalise(memory.text) for memory in self._memories.values()}
 
+    def unembedded(self, facts: Sequence[PipelineFact], settings: Lookup) -> list[str]:
+        """Give the texts without a vector that the next `lookup` of these facts would rank."""
+        if not settings.uses_vectors or len(self._memories) <= settings.top_k:
+            return []
+        texts = [*(fact.text for fact in facts), *self._indexed(settings).lacking()]
+        return [text for text in dict.fromkeys(texts) if text not in self._vectors]
+
     def lookup(self, facts: Sequence[PipelineFact], settings: Lookup) -> list[dict[str, Any]]:
         """Give the memories that a decision about these facts sees, as an `existing` cell."""
-        memories = list(self._memories.values())
-        if self._index is None and settings.ranks:
-            self._index = KeywordIndex(memories)
-        chosen = settings.choose([fact.text for fact in facts], memories, self._index)
+        index = self._indexed(settings) if settings.ranks else None
+        chosen = settings.choose(
+            [fact.text for fact in facts], list(self._memories.values()), index
+        )
         return [memory.to_cell() for memory in chosen]
+
+    def _indexed(self, settings: Lookup) -> ScopeIndex:
+        if self._index is None:
+            self._index = ScopeIndex(settings, self._memories.values(), self._vectors)
+        return self._index
 
     def settle(self, decided: Decided) -> Decided:
         """Bring a decision in line with everything that is known of the scope.
 
-        A memory that says the same already, shown to the model or not, makes an ADD a NONE, and
-        older evidence never changes a memory that rests on newer.
+        Older evidence never changes a memory that rests on newer; what does not stand the checks
+        of `verified` becomes a memory of its own; and a memory that says the same already, shown
+        to the model or not, makes an ADD a NONE.
         """
-        if decided.event == "ADD":
-            return self._settle_add(decided)
         if decided.event in {"UPDATE", "DELETE"} and self._is_late(decided):
             return replace(
                 decided,
@@ -100,15 +83,26 @@ class ScopeState:
                 text=decided.fact.text,
                 rationale="late evidence: the memory rests on something said later",
             )
-        return decided
+        decided = verified(decided, self._memories.get(decided.memory_id or ""))
+        return self._settle_add(decided) if decided.event == "ADD" else decided
 
     def _settle_add(self, decided: Decided) -> Decided:
-        known = self._by_text.get(normalise(decided.text))
+        known = self._by_text.get(_says(decided.text))
         if known is None:
             return replace(decided, memory_id=self._mint(decided.text))
-        return replace(decided, event="NONE", memory_id=None, rationale=f"already known as {known}")
+        return replace(
+            decided,
+            event="NONE",
+            memory_id=None,
+            text=decided.fact.text,
+            rationale=f"already known as {known}",
+        )
 
     def _is_late(self, decided: Decided) -> bool:
+        """Whether a fact is older than its target; of two that are equally old the later counts.
+
+        What nothing dates is not late, and dates nothing: the memory keeps its time.
+        """
         memory = self._memories.get(decided.memory_id or "")
         said = decided.fact.event_time
         return bool(memory and memory.event_time and said and said < memory.event_time)
@@ -121,9 +115,15 @@ class ScopeState:
                 return minted
             ordinal += 1
 
+    def stops(self, decided: Decided) -> bool:
+        """Tell whether the commit will not take an action."""
+        return decided.event in {"ADD", "UPDATE"} and bool(self._stops and self._stops(decided))
+
     def accept(self, decided: Decided) -> None:
         """Take an action over into the state; a changed memory counts as the newest."""
         if decided.event == "NONE" or decided.memory_id is None:
+            return
+        if self.stops(decided):
             return
         before = self._forget(decided.memory_id)
         if decided.event == "DELETE":
@@ -138,7 +138,7 @@ class ScopeState:
         self._memories[after.id] = after
         if self._index is not None:
             self._index.add(after)
-        self._by_text[normalise(after.text)] = after.id
+        self._by_text[_says(after.text)] = after.id
         self._taken.setdefault(after.id, normalise(after.text))
 
     def _forget(self, memory_id: str) -> Memory | None:
@@ -147,8 +147,8 @@ class ScopeState:
             return None
         if self._index is not None:
             self._index.remove(memory)
-        if self._by_text.get(normalise(memory.text)) == memory.id:
-            del self._by_text[normalise(memory.text)]
+        if self._by_text.get(_says(memory.text)) == memory.id:
+            del self._by_text[_says(memory.text)]
         return memory
 
     def holds(self, decided: Decided) -> bool:
@@ -157,3 +157,8 @@ class ScopeState:
             return True
         memory = self._memories.get(decided.memory_id or "")
         return memory is not None and memory.text == decided.old_memory
+
+
+def _says(text: str) -> str:
+    """Give what a text says: equal for texts that are equal but for small matters of form."""
+    return near_key(text) or normalise(text)

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.rank import Lookup
+from memorypipe.rank.lookup import Lookup
 
 __all__ = ["ConsolidationSettings"]
 

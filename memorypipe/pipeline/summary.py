@@ -33,6 +33,13 @@ class RunSummary:
         deleted: Memories deleted.
         none: Facts that changed nothing.
         fallback: Facts that became the fallback action.
+        unsupported: Facts none of whose words stands in the messages that they name as sources;
+            the `flags` of the run's facts say which.
+        instructions: Facts that give the memory system orders, or rest on text that does; nobody
+            was asked about them, and they changed nothing.
+        unverified: Decisions that did not stand the checks, so that the fact became a memory of
+            its own: the text had a number or name from nowhere, or the memory to change was
+            another one's. Their `rationale` says why.
         tokens_in: Prompt tokens, failed attempts included.
         tokens_out: Completion tokens, likewise.
         cost: In the currency of the prices; None without prices.
@@ -72,6 +79,9 @@ class RunSummary:
     deleted: int = 0
     none: int = 0
     fallback: int = 0
+    unsupported: int = 0
+    instructions: int = 0
+    unverified: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
     cost: float | None = None

@@ -7,9 +7,21 @@ from typing import Any
 
 import pytest
 
-from memorypipe import Lookup, MemoryBuildAction, MemoryExtract, MemoryPipeline, MemoryTable, Plan
+from memorypipe import (
+    EraseRequest,
+    Lookup,
+    MemoryBuildAction,
+    MemoryExtract,
+    MemoryPipeline,
+    MemoryTable,
+    Plan,
+    read_conversations,
+)
 from memorypipe.errors import EndpointError, PlanError
+from memorypipe.pipeline.cutting import cut_windows
+from memorypipe.pipeline.settings import ConsolidationSettings
 from memorypipe.schema import ACTIONS, FACTS
+from memorypipe.table.erased import erased_name
 from tests.support.endpoint import Endpoint, endpoint
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "conversations.jsonl"
@@ -156,3 +168,34 @@ def test_a_wrong_key_is_one_clear_error(server: Endpoint, tmp_path: Path) -> Non
         pipeline(server, tmp_path).plan([conversation("ana", 1, "I own a piano.")])
     assert type(caught.value) is EndpointError
     assert not MemoryTable.exists(tmp_path)
+
+
+def test_conversations_of_erased_scopes_are_not_cut_into_windows() -> None:
+    log = [conversation("ana", 1, "I own a piano."), conversation("ben", 1, "I keep bees.")]
+    erased = (erased_name('[["user_id","ana"]]'),)
+    cut = cut_windows(read_conversations(log).dataset, ConsolidationSettings(), (), erased)
+    assert [row["scope_key"] for row in cut.take_all()] == ['[["user_id","ben"]]']
+
+
+@pytest.mark.slow
+def test_an_erased_scope_is_not_even_read_until_it_is_unblocked(
+    server: Endpoint, tmp_path: Path
+) -> None:
+    memories = pipeline(server, tmp_path / "table")
+    log = [conversation("ana", 1, "I own a piano."), conversation("ben", 1, "I keep bees.")]
+    old_plan = memories.plan(log)
+    table = MemoryTable.open(tmp_path / "table", backend="parquet")
+    assert table.erase([EraseRequest(scope={"user_id": "ana"})]).is_complete
+    memories.apply(old_plan)
+    assert texts(tmp_path / "table") == {"ben": ["I keep bees."]}
+
+    before = server.call_count()
+    later = [*log, conversation("ana", 2, "I own a boat.")]
+    assert memories.run(later).windows == 0
+    assert server.call_count() == before
+    files = [path.read_bytes() for path in (tmp_path / "table").rglob("*") if path.is_file()]
+    assert not any(b"piano" in data or b"boat" in data for data in files)
+
+    table.unblock({"user_id": "ana"})
+    assert memories.run(later).windows == 2
+    assert texts(tmp_path / "table")["ana"] == ["I own a boat.", "I own a piano."]

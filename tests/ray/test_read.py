@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import ray
+from pyarrow import csv
 
 from memorypipe.errors import InvalidArgumentError, LogFormatError
 from memorypipe.ids import ledger_key
 from memorypipe.logs.known import pack_keys
 from memorypipe.logs.read import read_conversations, windows
 from memorypipe.logs.windows import new_message_ids
+from memorypipe.pipeline.pipeline import MemoryPipeline
 from memorypipe.schema import CONVERSATIONS, WINDOWS
 
 pytestmark = pytest.mark.usefixtures("ray_2_cpus")
@@ -92,7 +95,8 @@ def test_every_kind_of_source_gives_the_same_rows(tmp_path: Path) -> None:
 
 
 def test_kept_columns_come_after_the_others_as_strings() -> None:
-    dataset = read_conversations(ROWS, keep=["tag", "none"]).dataset
+    some = [{**ROWS[0], "none": None}, *ROWS[1:]]
+    dataset = read_conversations(some, keep=["tag", "none"]).dataset
     assert schema(dataset).names == [*CONVERSATIONS.names, "tag", "none"]
     assert [(row["tag"], row["none"]) for row in rows(dataset)] == [
         (str(n), None) for n in range(5)
@@ -220,6 +224,54 @@ def test_the_example_is_read_whole() -> None:
     assert log.turns == sum(
         len(json.loads(line)["messages"]) for line in EXAMPLE.read_text().splitlines()
     )
+
+
+def test_messages_are_grouped_across_files_and_blocks(tmp_path: Path) -> None:
+    users, length = 90, 90
+    turns = [
+        {"uid": f"u{user}", "chat": user % 2, "n": n, "role": "customer", "text": f"{user} {n}"}
+        for n in range(length)
+        for user in range(users)
+    ]
+    options: dict[str, Any] = {
+        "layout": "messages",
+        "group_by": "chat",
+        "order_by": "n",
+        "roles": {"customer": "user"},
+        "scope": {"user_id": "uid"},
+    }
+    table = pa.Table.from_pylist(turns[::-1])
+    pq.write_table(table.slice(0, 4000), tmp_path / "a.parquet")
+    csv.write_csv(table.slice(4000), tmp_path / "b.csv")
+    log = read_conversations(tmp_path, redact=list, **options)
+    found = rows(log.dataset)
+    assert {row["scope"]["user_id"]: [m["content"] for m in row["messages"]] for row in found} == {
+        f"u{user}": [f"{user} {n}" for n in range(length)] for user in range(users)
+    }
+    assert (log.format, log.conversations, log.turns) == ("mapped", users, len(turns))
+    assert len(found) == users
+
+
+def test_a_pipeline_that_redacts_writes_nothing_that_is_not_redacted(tmp_path: Path) -> None:
+    """Windows, facts, prompts, replies and rejects lie below the table's folder."""
+    talk = [{"role": "user", "content": "I live at Hidden Lane. I like tea."}]
+    lines = [json.dumps({"user_id": "u1", "messages": talk}), '{"cut": "Hidden Lane']
+    path = write(tmp_path, "\n".join(lines))
+    pipeline = MemoryPipeline.offline(
+        str(tmp_path / "table"),
+        redact=lambda texts: [text.replace("Hidden Lane", "[street]") for text in texts],
+    )
+    with pytest.raises(InvalidArgumentError, match="redact="):
+        pipeline.plan(read_conversations(path))
+    plan = pipeline.plan(path)
+    assert plan.summary().rejected_lines == 1
+    texts = plan.actions()["text"].to_pylist()
+    assert any("[street]" in text for text in texts)
+    found = list((tmp_path / "table").rglob("*"))
+    assert found
+    assert not [file for file in found if file.is_file() and b"Hidden" in file.read_bytes()]
+    windows_of_run = next(file for file in found if file.name.startswith("windows"))
+    assert "Hidden" not in str(pq.read_table(windows_of_run).to_pylist())
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the public logs are not on this machine")

@@ -17,17 +17,19 @@ LAYERS = [
     {"cli"},
     {"pipeline"},
     {"expressions", "logs", "table"},
-    {"llm", "cells", "prompts", "rank"},
+    {"llm", "cells", "prompts", "rank", "evidence"},
     {"schema", "ids", "text", "errors"},
 ]
 
 # Heavy libraries, and the only modules that may import them.
 OWNERS = {
-    "ray": ("expressions/", "pipeline/", "logs/read.py", "cli/"),
+    "ray": ("expressions/", "pipeline/", "logs/read.py", "table/ray_io.py", "cli/"),
     "lance": ("table/lance",),
     "lancedb": ("table/lance",),
-    "obstore": ("llm/journal/store.py",),
-    "aiohttp": ("llm/client.py", "llm/transport.py"),
+    "obstore": ("llm/journal/store.py", "table/parquet_objects.py"),
+    "safetensors": ("llm/embed/wordllama.py",),
+    "tokenizers": ("llm/embed/wordllama.py",),
+    "aiohttp": ("llm/posting.py", "llm/transport.py"),
     "openai": ("llm/batch/client.py", "llm/batch/api.py"),
 }
 

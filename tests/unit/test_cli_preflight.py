@@ -17,14 +17,33 @@ def _spec(**values: Any) -> ModelSpec:
 
 def test_a_log_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="No log file"):
-        check_log([str(tmp_path / "none")], "auto")
+        check_log([str(tmp_path / "none")], {})
 
 
-def test_an_unknown_format_is_an_error_with_the_choices(tmp_path: Path) -> None:
-    (tmp_path / "log").write_text("")
-    check_log([str(tmp_path / "log")], "openai")
-    with pytest.raises(InvalidArgumentError, match="one of auto, openai"):
-        check_log([str(tmp_path / "log")], "foo")
+@pytest.mark.parametrize(
+    ("reading", "says"),
+    [
+        ({"format": "foo"}, "auto, openai"),
+        ({}, "names no user"),
+        ({"scope": {"user_id": "uid"}}, "'uid'.*'messages'"),
+        ({"scope": {"user_id": "=u"}, "map": {"messages": "log"}}, "'log'.*'messages'"),
+        ({"scope": {"user_id": "=u"}, "timezone": "Mars"}, "'Mars'.*Europe/Berlin"),
+        ({"scope": {"user_id": "=u"}, "roles": {}}, "unknown role 'customer'.*--roles"),
+    ],
+)
+def test_options_that_do_not_fit_the_log_are_an_error_with_the_choices(
+    tmp_path: Path, reading: dict[str, Any], says: str
+) -> None:
+    log = tmp_path / "log"
+    log.write_text('{"messages": [{"role": "customer", "content": "Hi"}]}')
+    with pytest.raises(InvalidArgumentError, match=says):
+        check_log([str(log)], reading)
+    check_log([str(log)], {"scope": {"user_id": "=u"}, "roles": {"customer": "user"}, "limit": 1})
+
+
+def test_a_log_of_no_known_format_is_left_to_the_reading(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("notes")
+    check_log([str(tmp_path / "log")], {})
 
 
 @pytest.mark.parametrize("environ", [{}, {"A_KEY": " "}])

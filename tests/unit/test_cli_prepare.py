@@ -11,7 +11,7 @@ from memorypipe.errors import InvalidArgumentError
 from memorypipe.llm.batch.settings import BatchSettings
 from memorypipe.llm.keys import KeyFile
 from memorypipe.llm.spec import OFFLINE_URL
-from memorypipe.rank import Lookup
+from memorypipe.rank.lookup import Lookup
 
 
 def _prepare(**options: Any) -> Prepared:
@@ -108,8 +108,52 @@ def test_the_log_is_read_as_the_options_say() -> None:
         "format": "openai",
         "scope": {"user_id": "=u1"},
         "keep": ("a", "b"),
+        "map": None,
+        "roles": None,
+        "timezone": None,
+        "layout": "conversations",
+        "group_by": None,
+        "order_by": None,
         "limit": 3,
     }
+
+
+def test_a_log_of_any_shape_is_read_as_the_options_say() -> None:
+    reading = _prepare(
+        map=["content=body", "role==user"],
+        roles=["customer=user,agent=assistant", "bot 2=tool"],
+        timezone="Europe/Berlin",
+        layout="messages",
+        group_by="chat",
+        order_by="at",
+    ).reading
+    assert reading["map"] == {"content": "body", "role": "=user"}
+    assert reading["roles"] == {"customer": "user", "agent": "assistant", "bot 2": "tool"}
+    assert [reading[name] for name in ("timezone", "layout", "group_by", "order_by")] == [
+        "Europe/Berlin",
+        "messages",
+        "chat",
+        "at",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"map": ["massages=log"]}, "'massages'.*messages, conversation_id"),
+        ({"map": ["messages"]}, "--map must look like.*'messages'"),
+        ({"roles": ["customer=boss"]}, "'customer'.*'boss'.*assistant, system, tool, user"),
+        ({"roles": ["customer"]}, "--roles must look like"),
+        ({"layout": "messages"}, "--group-by"),
+        ({"order_by": "at"}, "'at'.*--layout messages"),
+        ({"format": "locomo", "map": ["messages=log"]}, "'locomo'.*exclude"),
+    ],
+)
+def test_readings_that_cannot_work_are_usage_errors_before_anything_starts(
+    options: dict[str, Any], names: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=names):
+        _prepare(**options)
 
 
 def test_batches_are_for_an_endpoint_and_go_with_no_bound() -> None:

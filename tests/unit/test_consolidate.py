@@ -9,9 +9,11 @@ from memorypipe.expressions.build_action import DecideWork
 from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
 from memorypipe.pipeline.consolidate import ScopeResult, WindowFacts, consolidate_scope
-from memorypipe.pipeline.scope_state import PipelineFact
+from memorypipe.pipeline.decided import PipelineFact
+from memorypipe.pipeline.scope_state import Stops
 from memorypipe.pipeline.settings import ConsolidationSettings
-from memorypipe.rank import Lookup, Memory
+from memorypipe.rank.lookup import Lookup
+from memorypipe.rank.memory import Memory
 
 Said = list[dict[str, Any]]
 Script = Callable[[DecideWork], Said | None]
@@ -47,6 +49,7 @@ def consolidate(
     windows: Sequence[WindowFacts],
     script: Script,
     memories: Sequence[Memory] = (),
+    stops: Stops | None = None,
     **settings: Any,
 ) -> tuple[ScopeResult, list[DecideWork]]:
     asked: list[DecideWork] = []
@@ -69,6 +72,7 @@ def consolidate(
             memories,
             decide=decide,
             settings=ConsolidationSettings(**settings),
+            stops=stops,
         )
     )
     return result, asked
@@ -90,6 +94,27 @@ def test_facts_of_consecutive_windows_share_a_call_up_to_the_limit() -> None:
         ["Works as a nurse"],
     ]
     assert texts(result) == ["Likes tea", "Owns two cats", "Works as a nurse"]
+
+
+def test_nobody_is_asked_about_what_was_forgotten_and_it_comes_back_when_said_later() -> None:
+    windows = [window(0, "Likes tea"), window(1, "Likes tea")]
+    result, asked = consolidate(windows, add_all, stops=lambda it: it.fact.event_time == day(1))
+    assert [[fact.event_time for fact in work.facts] for work in asked] == [[day(2).isoformat()]]
+    assert texts(result) == ["Likes tea", "Likes tea"]
+    assert not result.open_windows
+
+
+def test_later_calls_do_not_see_what_the_commit_will_not_take() -> None:
+    memories = [Memory(id="m1", text="Owns a cat")]
+    result, asked = consolidate(
+        [window(0, "Cats"), window(1, "Dogs")],
+        _always([action(0, "UPDATE", "m1", "Owns a cat, likes tea")]),
+        memories,
+        stops=lambda it: "tea" in it.text,
+        facts_per_call=1,
+    )
+    assert [work.existing[0]["text"] for work in asked] == ["Owns a cat", "Owns a cat"]
+    assert texts(result, "UPDATE") == ["Owns a cat, likes tea"] * 2
 
 
 def test_each_call_sees_what_the_one_before_it_left() -> None:

@@ -12,10 +12,11 @@ from memorypipe.llm.stage import Outcome
 from memorypipe.llm.tokens import RequestCounter
 from memorypipe.llm.types import Reply
 from memorypipe.pipeline.consolidate import WindowFacts, consolidate_scope
+from memorypipe.pipeline.decided import PipelineFact
 from memorypipe.pipeline.estimate_decisions import GroupModel, Rehearsal, fit_groups
-from memorypipe.pipeline.scope_state import PipelineFact
 from memorypipe.pipeline.settings import ConsolidationSettings
-from memorypipe.rank import Lookup, Memory
+from memorypipe.rank.lookup import Lookup
+from memorypipe.rank.memory import Memory
 
 DECIDE = MemoryBuildAction(base_url="http://127.0.0.1:9/v1", model="m")
 COUNTER = RequestCounter("m", lambda text: len(text) / 4)

@@ -5,7 +5,7 @@ import pytest
 
 from memorypipe.errors import LogFormatError
 from memorypipe.logs.conversations import build_row
-from memorypipe.logs.formats import FORMATS, FormatName, classify, drafts, explode
+from memorypipe.logs.formats.registry import FORMATS, FormatName, classify, drafts, explode
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "user_id": "u1"}
 PERSON = {

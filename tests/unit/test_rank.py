@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.rank import KeywordIndex, Lookup, Memory, tokens
+from memorypipe.rank.keyword import KeywordIndex
+from memorypipe.rank.lookup import Lookup
+from memorypipe.rank.memory import Memory
+from memorypipe.rank.words import tokens
 
 
 def memories(*texts: str) -> list[Memory]:
@@ -87,7 +90,7 @@ def test_a_cell_has_what_is_known_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"strategy": "vector"}, "strategy must be one of"),
+        ({"strategy": "nearest"}, "strategy must be one of"),
         ({"top_k": 0}, "top_k must be an integer of at least 1, got 0"),
         ({"max_memories": -1}, "max_memories"),
         ({"top_k": None}, "top_k"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memorypipe.pipeline.run_status import is_under_way, shown_status
+from memorypipe.table.run_status import is_under_way, shown_status
 
 _START = datetime(2025, 1, 1, tzinfo=UTC)
 

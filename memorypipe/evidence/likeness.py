@@ -1,0 +1,114 @@
+"""Whether two texts say the same, or speak of the same at all."""
+
+import re
+import unicodedata
+
+from memorypipe.evidence.lexicon import CHANGE, NEGATION, NO_LONGER, STOP_WORDS
+from memorypipe.evidence.names import subject_of
+from memorypipe.rank.words import tokens
+from memorypipe.text import normalise
+
+__all__ = [
+    "content_words",
+    "is_negated",
+    "near_key",
+    "other_subjects",
+    "share_words",
+    "tells_change",
+]
+
+_FILLERS = frozenset({"a", "an", "the"})
+_SUBJECT = re.compile(r"^(?:the )?user (?=\w)")
+_OPENING = "\"'“”„«([（「"  # noqa: RUF001  # full-width
+_CLOSING = "\"'“”»)].,;:!…）」。，！；："  # noqa: RUF001  # full-width
+
+# Words are the same where this much of their beginning is: as far as most endings leave alone.
+_STEM_CHARS = 5
+
+
+def near_key(text: str) -> str:
+    """Give what is left of a text without articles, punctuation and "the user" before it.
+
+    Texts with one key say the same in nearly the same words. Everything that carries meaning is
+    in it: numbers and signs, names, negations, small words such as "from", and the order of all.
+
+    Example:
+        >>> near_key("The user owns a cat.") == near_key("Owns the cat")
+        True
+        >>> near_key("Likes C++") == near_key("Likes C#")
+        False
+    """
+    words = (_bare(word) for word in _SUBJECT.sub("", normalise(text)).split())
+    return " ".join(word for word in words if word and word not in _FILLERS)
+
+
+def _bare(word: str) -> str:
+    return word.lstrip(_OPENING).rstrip(_CLOSING)
+
+
+def content_words(text: str) -> set[str]:
+    """Give the words of a text that say something, without most of their endings.
+
+    Scripts without spaces give pairs of characters.
+
+    Example:
+        >>> sorted(content_words("The user moved to Oslo"))
+        ['moved', 'oslo']
+    """
+    return {_stem(word) for word in tokens(text) if word not in STOP_WORDS}
+
+
+def _stem(word: str) -> str:
+    stem = word[:-1] if word.endswith("s") and len(word) > len("its") else word
+    return stem[:_STEM_CHARS]
+
+
+def share_words(a: str, b: str) -> bool:
+    """Whether two texts share a word that says something; also where that can't be told.
+
+    It can't where one of them has no such word, or they are written in different scripts.
+    """
+    words_a, words_b = content_words(a), content_words(b)
+    if not words_a or not words_b or _script(a) != _script(b):
+        return True
+    return bool(words_a & words_b)
+
+
+def _script(text: str) -> str:
+    """The script of most letters, by the first word of their names."""
+    letters = [char for char in text if char.isalpha()]
+    scripts = [unicodedata.name(char, "?").split()[0] for char in letters]
+    return max(set(scripts), key=lambda name: (scripts.count(name), name), default="")
+
+
+def other_subjects(a: str, b: str) -> bool:
+    """Whether two texts say whom they are about, and it is not the same one.
+
+    Example:
+        >>> other_subjects("Alice is CEO of Acme", "Sarah is CTO of Acme")
+        True
+    """
+    subject_a, subject_b = subject_of(a), subject_of(b)
+    if subject_a is None or subject_b is None or subject_a == subject_b:
+        return False
+    return not (set(tokens(subject_a)) & set(tokens(b)) or set(tokens(subject_b)) & set(tokens(a)))
+
+
+def is_negated(text: str) -> bool:
+    """Whether a text negates; "no longer" negates what was, and does not count.
+
+    Example:
+        >>> is_negated("Doesn't eat meat"), is_negated("No longer eats meat")
+        (True, False)
+    """
+    return bool(NEGATION.search(NO_LONGER.sub(" ", text.replace("’", "'"))))  # noqa: RUF001  # as typed
+
+
+def tells_change(text: str) -> bool:
+    """Whether a text tells that something ended or changed.
+
+    Example:
+        >>> tells_change("Sold the car"), tells_change("Has a car")
+        (True, False)
+    """
+    return bool(CHANGE.search(text)) or is_negated(text)
