@@ -40,7 +40,7 @@ import pyarrow.parquet as pq
 
 from memorypipe import ids
 from memorypipe.schema import ACTIONS, SCOPE, table_schema
-from memorypipe.table.parquet import ParquetStorage
+from memorypipe.table.parquet.storage import ParquetStorage
 from memorypipe.table.records import Head, head_row
 from memorypipe.table.storage import Where
 from memorypipe.table.table import MemoryTable

@@ -33,7 +33,7 @@ from benchmarks.search_data import Corpus, KnownVectors, make_corpus, memory_id,
 from memorypipe import ALL, MemoryTable
 from memorypipe.rank.keyword import KeywordIndex
 from memorypipe.rank.memory import Memory
-from memorypipe.table.lance_search import refresh_indexes
+from memorypipe.table.lance.search import refresh_indexes
 
 LIVE_SHARE = 0.1
 PER_SCOPE = 100

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from memorypipe.prompts.decide import BUILD_ACTION_HINT
     from memorypipe.prompts.extract import EXTRACT_HINT
     from memorypipe.rank.lookup import Lookup
-    from memorypipe.table.erase_requests import EraseRequest
+    from memorypipe.table.erasing.requests import EraseRequest
     from memorypipe.table.ray_io import MemoryTableSink
     from memorypipe.table.search import ALL
     from memorypipe.table.table import MemoryTable
@@ -55,7 +55,7 @@ _HOMES = {
     "ApplyActions": "expressions.apply_actions",
     "ConversationLog": "logs.read",
     "EndpointEmbedder": "llm.embed.endpoint",
-    "EraseRequest": "table.erase_requests",
+    "EraseRequest": "table.erasing.requests",
     "Lookup": "rank.lookup",
     "LookupExisting": "expressions.lookup",
     "MemoryBuildAction": "expressions.build_action",

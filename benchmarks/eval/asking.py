@@ -1,7 +1,7 @@
 """From cases to answers: the package's own stages, worker, prompts and parsers; no Ray jobs."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -80,35 +80,41 @@ def priced(spec: ModelSpec) -> Prices | None:
     return spec.prices
 
 
-def ask_extractions(worker: Worker, tasks: Sequence[ExtractTask]) -> list[Extraction]:
+def ask_extractions(
+    worker: Worker, tasks: Sequence[ExtractTask], *, on_done: Callable[[], None] = lambda: None
+) -> list[Extraction]:
     """Have a model extract the facts of transcripts.
 
     Args:
         worker: Of the model.
         tasks: The transcripts.
+        on_done: Called after each, on another thread.
 
     Raises:
         EndpointError: The endpoint cannot serve the job at all.
     """
-    outcomes = worker.run(ExtractStage(), tasks)
+    outcomes = worker.run(ExtractStage(), tasks, on_done=on_done)
     return [
         Extraction(items=outcome.value, spent=spent(outcome, turns=len(task.turns)))
         for task, outcome in zip(tasks, outcomes, strict=True)
     ]
 
 
-def ask_decisions(worker: Worker, cases: Sequence[DecideCase]) -> list[Decision]:
+def ask_decisions(
+    worker: Worker, cases: Sequence[DecideCase], *, on_done: Callable[[], None] = lambda: None
+) -> list[Decision]:
     """Have a model decide about the facts of cases.
 
     Args:
         worker: Of the model.
         cases: What it is asked.
+        on_done: Called after each, on another thread.
 
     Raises:
         EndpointError: The endpoint cannot serve the job at all.
     """
     tasks = [DecideWork(facts=case.facts, existing=case.existing) for case in cases]
-    outcomes = worker.run(DecideStage(), tasks)
+    outcomes = worker.run(DecideStage(), tasks, on_done=on_done)
     return [_decision(task, outcome) for task, outcome in zip(tasks, outcomes, strict=True)]
 
 

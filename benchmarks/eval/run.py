@@ -59,7 +59,7 @@ from memorypipe.llm.offline import OFFLINE_MODEL
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.worker import Worker
 
-__all__ = ["evaluate", "main"]
+__all__ = ["Parts", "evaluate", "main"]
 
 _MODEL_OPTIONS = (
     *("model", "base_url", "endpoint", "extract_endpoint", "decide_endpoint", "config"),
@@ -71,8 +71,17 @@ _TARGET = "English decisions"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Parts:
-    """What an evaluation is made of: the specs of both stages, and what each is asked."""
+class Parts:
+    """What an evaluation is made of.
+
+    Attributes:
+        extract_spec: How the model is called to extract.
+        decide_spec: The same to decide.
+        extract: What it is asked to extract from.
+        decide: What it is asked to decide.
+        locomo: LoCoMo's file; None where it is not asked.
+        sessions: So many sessions of it at most; None for all.
+    """
 
     extract_spec: ModelSpec
     decide_spec: ModelSpec
@@ -82,16 +91,26 @@ class _Parts:
     sessions: int | None
 
 
-def evaluate(parts: _Parts) -> dict[str, Any]:
+def evaluate(parts: Parts) -> dict[str, Any]:
     """Ask, score and sum up.
+
+    Args:
+        parts: What is asked, and of whom.
+
+    Returns:
+        `model`, `endpoint`, the numbers of `extract` and `decide` per kind, per language and of
+        all, those of `locomo` (None where not asked) and `per_1000_turns`, and under `problems`
+        what was said in the cases that are not wholly right.
 
     Raises:
         EndpointError: The endpoint cannot serve the job at all.
     """
     extracting, deciding = Worker(parts.extract_spec), Worker(parts.decide_spec)
     try:
-        extractions = ask_extractions(extracting, [case.task for case in parts.extract])
-        decisions = ask_decisions(deciding, parts.decide)
+        extractions = ask_extractions(
+            extracting, [case.task for case in parts.extract], on_done=_tick
+        )
+        decisions = ask_decisions(deciding, parts.decide, on_done=_tick)
         locomo = _locomo(extracting, parts)
     finally:
         extracting.close()
@@ -118,11 +137,17 @@ def evaluate(parts: _Parts) -> dict[str, Any]:
     }
 
 
-def _locomo(worker: Worker, parts: _Parts) -> dict[str, Any] | None:
+def _tick() -> None:
+    """Show that an answer came, to who watches."""
+    if sys.stderr.isatty():
+        print(".", end="", file=sys.stderr, flush=True)
+
+
+def _locomo(worker: Worker, parts: Parts) -> dict[str, Any] | None:
     if parts.locomo is None:
         return None
     sessions = read_sessions(parts.locomo, parts.sessions)
-    answers = ask_extractions(worker, [session.task for session in sessions])
+    answers = ask_extractions(worker, [session.task for session in sessions], on_done=_tick)
     facts = [
         None if answer.items is None else [str(item["text"]) for item in answer.items]
         for answer in answers
@@ -133,7 +158,9 @@ def _locomo(worker: Worker, parts: _Parts) -> dict[str, Any] | None:
         f"{name}/1k": round(total[name] * per_turn, 1)
         for name in ("calls", "tokens_in", "tokens_out")
     }
-    return {**score_sessions(sessions, facts), **spent}
+    prices = priced(parts.extract_spec)
+    cost = prices and round(prices.cost(spent["tokens_in/1k"], spent["tokens_out/1k"]), 4)
+    return {**score_sessions(sessions, facts), **spent, "cost/1k": cost}
 
 
 def _groups(
@@ -162,7 +189,7 @@ def _total(counts: Sequence[Counter[str]]) -> Counter[str]:
 
 
 def _problems(
-    parts: _Parts,
+    parts: Parts,
     extractions: Sequence[Extraction],
     decisions: Sequence[Decision],
     found: Sequence[Counter[str]],
@@ -234,7 +261,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     with served(choice, specs[0]) as extract_spec:
         decide_spec = specs[1] if specs[0] != specs[1] else extract_spec
         return evaluate(
-            _Parts(
+            Parts(
                 extract_spec=extract_spec,
                 decide_spec=decide_spec,
                 extract=_of_stage(cases, ExtractCase, options.stage == "decide"),

@@ -22,8 +22,8 @@ from memorypipe.cli.output import Output, plain, shown_scope, shown_size
 from memorypipe.cli.table_commands import open_table
 from memorypipe.cli.values import parse_scope
 from memorypipe.errors import InvalidArgumentError, TableError
-from memorypipe.table.erase_requests import EraseRequest, read_requests
-from memorypipe.table.receipt import Receipt, Removed, check_receipt_path, write_receipt
+from memorypipe.table.erasing.receipt import Receipt, Removed, check_receipt_path, write_receipt
+from memorypipe.table.erasing.requests import EraseRequest, read_requests
 from memorypipe.table.vacuum import VacuumReport
 
 __all__ = ["erase", "optimize", "unblock", "vacuum"]

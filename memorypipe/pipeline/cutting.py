@@ -7,7 +7,7 @@ import ray
 from memorypipe.logs.known import pack_keys
 from memorypipe.logs.read import windows
 from memorypipe.pipeline.settings import ConsolidationSettings
-from memorypipe.table.erased import without_erased
+from memorypipe.table.erasing.erased import without_erased
 
 __all__ = ["cut_windows"]
 

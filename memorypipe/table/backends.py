@@ -3,8 +3,8 @@
 from typing import Literal, get_args
 
 from memorypipe.errors import InvalidArgumentError, TableError
-from memorypipe.table.lance import LanceStorage
-from memorypipe.table.parquet import ParquetStorage
+from memorypipe.table.lance.storage import LanceStorage
+from memorypipe.table.parquet.storage import ParquetStorage
 from memorypipe.table.storage import Storage
 
 __all__ = ["BACKENDS", "Backend", "check_backend", "find_backend", "open_storage"]

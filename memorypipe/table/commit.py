@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 from memorypipe.errors import ConflictError
 from memorypipe.table.actions import Batch
 from memorypipe.table.blocks import read_blocks, without_blocked
-from memorypipe.table.changes import Conflict, Folded
 from memorypipe.table.embedding import check_given
-from memorypipe.table.erased import erased_reasons, without_scope_keys, without_scopes
-from memorypipe.table.fold import fold
-from memorypipe.table.fold_index import Known
+from memorypipe.table.erasing.erased import erased_reasons, without_scope_keys, without_scopes
+from memorypipe.table.folding.changes import Conflict, Folded
+from memorypipe.table.folding.fold import fold
+from memorypipe.table.folding.index import Known
 from memorypipe.table.guards import Guards, guarded_reasons
 from memorypipe.table.ledger import write_ledger
 from memorypipe.table.new_rows import new_rows

@@ -7,11 +7,11 @@ from typing import Any
 
 from memorypipe import ids
 from memorypipe.errors import TableError
-from memorypipe.table.erase import erase, preview_erase
-from memorypipe.table.erase_requests import EraseRequest
-from memorypipe.table.erased import erased_name
+from memorypipe.table.erasing.erase import erase, preview_erase
+from memorypipe.table.erasing.erased import erased_name
+from memorypipe.table.erasing.receipt import Receipt, Removed
+from memorypipe.table.erasing.requests import EraseRequest
 from memorypipe.table.reading import Reader
-from memorypipe.table.receipt import Receipt, Removed
 from memorypipe.table.records import Settings
 from memorypipe.table.settings_commit import SettingsCommit, check_days, unblocked
 from memorypipe.table.storage import Storage

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from memorypipe.schema import SCOPE, TIME, table_schema
 from memorypipe.table.actions import Batch
-from memorypipe.table.changes import Changes
+from memorypipe.table.folding.changes import Changes
 from memorypipe.table.rows import Stamp, assemble
 from memorypipe.table.vectors import fixed_width, take_vectors
 

@@ -77,7 +77,7 @@ class Settings:
         revisions_horizon: Commit time (UTC) up to which vacuum may have dropped what was
             superseded; erasure does not move it, since it takes whole records.
         erased: Names of the scopes that were erased and stay blocked, as from
-            `memorypipe.table.erased.erased_name`.
+            `memorypipe.table.erasing.erased.erased_name`.
     """
 
     embedder: str | None = None

@@ -7,7 +7,7 @@ from typing import Any
 from memorypipe import ids
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.schema import table_schema
-from memorypipe.table.erased import erased_name
+from memorypipe.table.erasing.erased import erased_name
 from memorypipe.table.records import RunRecord, Settings
 from memorypipe.table.storage import ADDRESS, Snapshot, Where
 from memorypipe.table.times import Clock, next_commit_time

@@ -6,7 +6,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.table.erase_files import local_folder
+from memorypipe.table.erasing.files import local_folder
 
 __all__ = ["new_staging", "remove_stale"]
 

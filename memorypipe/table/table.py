@@ -18,13 +18,13 @@ from memorypipe.table.actions import batch_hash, check_actions, check_ledger
 from memorypipe.table.backends import find_backend, open_storage
 from memorypipe.table.commit import BatchCommit, CommitRequest
 from memorypipe.table.embedding import check_same, embedder_of, new_head
-from memorypipe.table.erase_requests import EraseRequest
-from memorypipe.table.erased import named_again
+from memorypipe.table.erasing.erased import named_again
+from memorypipe.table.erasing.requests import EraseRequest
 from memorypipe.table.forget import Forgotten, make_forget
 from memorypipe.table.guards import Guards, MaxRetired
 from memorypipe.table.ledger import read_ledger_keys
 from memorypipe.table.maintained import Maintained
-from memorypipe.table.parquet_mirror import mirrored
+from memorypipe.table.parquet.mirror import mirrored
 from memorypipe.table.past import Moment, find_moment
 from memorypipe.table.reading import Reader
 from memorypipe.table.records import runs_table

@@ -13,7 +13,7 @@ from memorypipe import ids
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.schema import TIME, table_schema
 from memorypipe.table.artifacts import Artifacts, remove_artifacts
-from memorypipe.table.erase_files import local_folder
+from memorypipe.table.erasing.files import local_folder
 from memorypipe.table.ledger import remove_ledgers, unnamed_ledgers
 from memorypipe.table.records import RunRecord, Settings
 from memorypipe.table.staging import remove_stale

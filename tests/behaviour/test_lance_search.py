@@ -14,7 +14,7 @@ import pytest
 
 from memorypipe import ALL, MemoryTable
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.table.lance_search import refresh_indexes
+from memorypipe.table.lance.search import refresh_indexes
 from tests.support.table_actions import START, SteppingClock, actions, add, delete, minted, update
 
 DIM = 8

@@ -17,7 +17,7 @@ from memorypipe.errors import HistoryGoneError, InvalidArgumentError, TableError
 from memorypipe.llm.batch.records import BatchFolder
 from memorypipe.llm.journal.open import take_inventory
 from memorypipe.pipeline.plan import Plan
-from memorypipe.table.erase_requests import EraseRequest
+from memorypipe.table.erasing.requests import EraseRequest
 from memorypipe.table.storage import Storage
 from memorypipe.table.table import MemoryTable
 from tests.support.erasable import (

@@ -13,8 +13,8 @@ import pytest
 
 from memorypipe.errors import TableError, TableVersionError
 from memorypipe.schema import table_schema
-from memorypipe.table.lance import LanceStorage
-from memorypipe.table.lance_cluster import cluster, groups
+from memorypipe.table.lance.cluster import cluster, groups
+from memorypipe.table.lance.storage import LanceStorage
 from memorypipe.table.records import head_row
 from memorypipe.table.storage import RaceLostError
 from memorypipe.table.table import MemoryTable

@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from memorypipe.errors import InvalidArgumentError, TableError
-from memorypipe.table.parquet_mirror import MIRROR_FILE
+from memorypipe.table.parquet.mirror import MIRROR_FILE
 from memorypipe.table.table import MemoryTable
 from tests.support.table_actions import START, SteppingClock, actions, add, delete, minted, update
 

@@ -14,8 +14,8 @@ import pytest
 from memorypipe import ids
 from memorypipe.errors import TableError, TableVersionError
 from memorypipe.schema import table_schema
-from memorypipe.table.parquet import ParquetStorage
-from memorypipe.table.parquet_manifest import DataFile, manifest_name
+from memorypipe.table.parquet.manifest import DataFile, manifest_name
+from memorypipe.table.parquet.storage import ParquetStorage
 from memorypipe.table.records import Head, head_row
 from memorypipe.table.storage import RaceLostError, Where
 from memorypipe.table.table import MemoryTable

@@ -11,8 +11,8 @@ import pytest
 
 from memorypipe.errors import TableError, TableNotFoundError
 from memorypipe.schema import table_schema
-from memorypipe.table.parquet import ParquetStorage
-from memorypipe.table.parquet_objects import Objects
+from memorypipe.table.parquet.objects import Objects
+from memorypipe.table.parquet.storage import ParquetStorage
 from memorypipe.table.records import head_row
 from memorypipe.table.storage import RaceLostError, UnknownOutcomeError, Where
 from memorypipe.table.table import MemoryTable

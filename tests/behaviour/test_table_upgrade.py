@@ -8,7 +8,7 @@ import pytest
 
 from memorypipe import ids
 from memorypipe.schema import TABLE_FORMAT_VERSION
-from memorypipe.table.erase_requests import EraseRequest
+from memorypipe.table.erasing.requests import EraseRequest
 from memorypipe.table.table import MemoryTable
 from tests.support.table_actions import START, SteppingClock, actions, add, minted, update
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from memorypipe.errors import ConflictError, TableError
-from memorypipe.table.lance import LanceSnapshot, LanceStorage
+from memorypipe.table.lance.storage import LanceSnapshot, LanceStorage
 from memorypipe.table.storage import RaceLostError, UnknownOutcomeError
 from memorypipe.table.table import MemoryTable
 from tests.support.table_actions import (

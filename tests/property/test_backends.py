@@ -14,8 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memorypipe.table.backends import BACKENDS, open_storage
-from memorypipe.table.parquet import ParquetStorage
-from memorypipe.table.parquet_rewrite import split_bounds
+from memorypipe.table.parquet.rewrite import split_bounds
+from memorypipe.table.parquet.storage import ParquetStorage
 from memorypipe.table.rows import STATES
 from memorypipe.table.table import MemoryTable
 from tests.property.test_commit import BATCH, SCOPES, check_against_model, new_table, numbered

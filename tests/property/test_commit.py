@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from memorypipe.errors import ConflictError
-from memorypipe.table.lance import LanceStorage
+from memorypipe.table.lance.storage import LanceStorage
 from memorypipe.table.records import Head
 from memorypipe.table.storage import Storage
 from memorypipe.table.table import MemoryTable

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from memorypipe import ids
 from memorypipe.table.backends import BACKENDS, open_storage
-from memorypipe.table.lance import LanceStorage
-from memorypipe.table.lance_cluster import index_scopes
-from memorypipe.table.lance_tidy import merge
+from memorypipe.table.lance.cluster import index_scopes
+from memorypipe.table.lance.storage import LanceStorage
+from memorypipe.table.lance.tidy import merge
 from memorypipe.table.records import Head
 from memorypipe.table.storage import Storage, Where
 from memorypipe.table.table import MemoryTable

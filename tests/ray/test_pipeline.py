@@ -21,7 +21,7 @@ from memorypipe.errors import EndpointError, PlanError
 from memorypipe.pipeline.cutting import cut_windows
 from memorypipe.pipeline.settings import ConsolidationSettings
 from memorypipe.schema import ACTIONS, FACTS
-from memorypipe.table.erased import erased_name
+from memorypipe.table.erasing.erased import erased_name
 from tests.support.endpoint import Endpoint, endpoint
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "conversations.jsonl"

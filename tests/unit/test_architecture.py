@@ -24,9 +24,9 @@ LAYERS = [
 # Heavy libraries, and the only modules that may import them.
 OWNERS = {
     "ray": ("expressions/", "pipeline/", "logs/read.py", "table/ray_io.py", "cli/"),
-    "lance": ("table/lance",),
-    "lancedb": ("table/lance",),
-    "obstore": ("llm/journal/store.py", "table/parquet_objects.py"),
+    "lance": ("table/lance/",),
+    "lancedb": ("table/lance/",),
+    "obstore": ("llm/journal/store.py", "table/parquet/objects.py"),
     "safetensors": ("llm/embed/wordllama.py",),
     "tokenizers": ("llm/embed/wordllama.py",),
     "aiohttp": ("llm/posting.py", "llm/transport.py"),

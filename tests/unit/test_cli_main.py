@@ -99,7 +99,7 @@ def test_the_help_of_a_command_shows_its_options_in_groups(
 ) -> None:
     assert main(["backfill", "--help"]) == 0
     shown = capsys.readouterr().out
-    groups = ["Arguments:", "Options:", "Model (choose one):", "Log:", "Limits of the whole run:"]
+    groups = ["Arguments:", "Log:", "Options:", "Model (choose one):", "Limits of the whole run:"]
     places = [shown.index(f"\n{group}\n") for group in groups]
     assert places == sorted(places)
     assert "  --local-model [FILE.gguf]  " in shown

@@ -1,6 +1,8 @@
 """The evaluation's own cases: valid, unique, enough of each kind, and unknown to the rules."""
 
 import ast
+import doctest
+import importlib
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -145,6 +147,13 @@ def test_the_limit_counts_each_kind_and_language() -> None:
     assert Counter((_stage(case), case.language) for case in few) == {
         (stage, language): 2 for stage in KINDS for language in ("en", "de")
     }
+
+
+@pytest.mark.parametrize("name", ["locomo", "matching", "metrics", "scoring", "tables"])
+def test_the_examples_in_the_docstrings_hold(name: str) -> None:
+    found = doctest.testmod(importlib.import_module(f"benchmarks.eval.{name}"))
+    assert found.attempted > 0
+    assert found.failed == 0
 
 
 def test_the_files_of_the_package_are_what_is_loaded() -> None:

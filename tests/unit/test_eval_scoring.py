@@ -51,7 +51,7 @@ def test_one_item_may_say_two_facts() -> None:
 
 
 def test_what_is_forbidden_is_invented_and_finds_nothing() -> None:
-    counts = _extracted("Likes football")
+    counts = _extracted("Likes football and flies to Oslo")
     assert (counts["invented"], counts["found"], counts["right"]) == (1, 0, 0)
 
 
@@ -137,6 +137,10 @@ def test_what_is_wrong_is_counted_by_its_kind(
     faults = {"damaged", "lost", "repeated", "invented", "failed"} & counts.keys()
     assert faults == {fault}
     assert counts["right"] == (fault == "invented")
+
+
+def test_a_right_none_has_no_fault() -> None:
+    assert _decided("NONE", "Moved to Berlin", None, NONE) == Counter(facts=1, right=1)
 
 
 def test_an_update_of_the_right_memory_with_another_text_is_not_right() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from memorypipe import ids
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.table.erase_requests import EraseRequest, read_requests
-from memorypipe.table.erase_targets import Targets, scrub
+from memorypipe.table.erasing.requests import EraseRequest, read_requests
+from memorypipe.table.erasing.targets import Targets, scrub
 
 U1, U2 = ids.scope_key({"user_id": "u1"}), ids.scope_key({"user_id": "u2"})
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from memorypipe import ids
 from memorypipe.table.actions import check_actions
-from memorypipe.table.erased import (
+from memorypipe.table.erasing.erased import (
     erased_name,
     erased_reasons,
     named_again,

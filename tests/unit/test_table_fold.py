@@ -9,10 +9,10 @@ import pytest
 from memorypipe import ids
 from memorypipe.schema import table_schema
 from memorypipe.table.actions import check_actions
-from memorypipe.table.changes import Folded
-from memorypipe.table.fold import fold
-from memorypipe.table.fold_index import Known
-from memorypipe.table.fold_simple import find_simple
+from memorypipe.table.folding.changes import Folded
+from memorypipe.table.folding.fold import fold
+from memorypipe.table.folding.index import Known
+from memorypipe.table.folding.simple import find_simple
 from tests.support.table_actions import START, USER, action, actions, add, delete, minted, update
 
 TEA, CAT = minted("Likes tea"), minted("Has a cat")

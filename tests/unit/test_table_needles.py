@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memorypipe.table.needles import Needles, text_buffers
+from memorypipe.table.erasing.needles import Needles, text_buffers
 
 _MARKER = 'Says "hé" to Zoë\nat 日本橋'
 

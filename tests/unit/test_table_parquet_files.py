@@ -9,9 +9,9 @@ import pytest
 
 from memorypipe.errors import TableError
 from memorypipe.schema import table_schema
-from memorypipe.table.parquet_files import DataFiles
-from memorypipe.table.parquet_manifest import DataFile
-from memorypipe.table.parquet_places import Folder
+from memorypipe.table.parquet.files import DataFiles
+from memorypipe.table.parquet.manifest import DataFile
+from memorypipe.table.parquet.places import Folder
 from memorypipe.table.storage import RaceLostError
 from tests.support.stored_rows import DIM, stored_rows
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from memorypipe.errors import TableError, TableVersionError
-from memorypipe.table.parquet_manifest import (
+from memorypipe.table.parquet.manifest import (
     HASHES,
     DataFile,
     Manifest,

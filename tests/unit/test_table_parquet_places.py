@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memorypipe.table.parquet_places import Folder, Place, open_place
+from memorypipe.table.parquet.places import Folder, Place, open_place
 
 
 @pytest.fixture

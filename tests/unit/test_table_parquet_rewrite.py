@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from memorypipe import ids
-from memorypipe.table.parquet_files import DataFiles
-from memorypipe.table.parquet_manifest import DataFile, Kind, Manifest, scope_hash
-from memorypipe.table.parquet_places import Folder
-from memorypipe.table.parquet_rewrite import Rewrite, merges, plan_commit, rewrite
+from memorypipe.table.parquet.files import DataFiles
+from memorypipe.table.parquet.manifest import DataFile, Kind, Manifest, scope_hash
+from memorypipe.table.parquet.places import Folder
+from memorypipe.table.parquet.rewrite import Rewrite, merges, plan_commit, rewrite
 from memorypipe.table.records import RunRecord, run_row
 from tests.support.stored_rows import DIM, stored_rows
 from tests.support.table_actions import START

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from memorypipe import ids
-from memorypipe.table.erase_requests import EraseRequest
-from memorypipe.table.erase_targets import Targets
-from memorypipe.table.sweep import Sweep, sweep
+from memorypipe.table.erasing.requests import EraseRequest
+from memorypipe.table.erasing.sweep import Sweep, sweep
+from memorypipe.table.erasing.targets import Targets
 
 GONE, OTHER = {"user_id": "person-1"}, {"user_id": "person-2"}
 GONE_KEY, OTHER_KEY = ids.scope_key(GONE), ids.scope_key(OTHER)

@@ -3,8 +3,8 @@
 from itertools import count
 
 from memorypipe import ids
-from memorypipe.table.changes import Change, Conflict, Folded
-from memorypipe.table.fold_index import Index, Key, Saying, Steps
+from memorypipe.table.folding.changes import Change, Conflict, Folded
+from memorypipe.table.folding.index import Index, Key, Saying, Steps
 
 __all__ = ["ScopeFold"]
 
@@ -19,7 +19,7 @@ class ScopeFold:
         steps: Actions, those of the scope among them.
         known: What the table holds.
         scope_key: Of the scope.
-        base_us: As for `memorypipe.table.fold.fold`, in microseconds since 1970.
+        base_us: As for `memorypipe.table.folding.fold.fold`, in microseconds since 1970.
         taken: Records that other scopes of the batch have given away.
     """
 

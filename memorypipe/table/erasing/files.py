@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from memorypipe.llm.batch.records import BatchFolder, BatchRecord
-from memorypipe.table.erase_targets import Targets, scrub, texts_of
-from memorypipe.table.needles import Needles
+from memorypipe.table.erasing.needles import Needles
+from memorypipe.table.erasing.targets import Targets, scrub, texts_of
 
 __all__ = [
     "SCRATCH_SUFFIX",

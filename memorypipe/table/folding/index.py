@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memorypipe.table.actions import Batch
-from memorypipe.table.changes import Changes
+from memorypipe.table.folding.changes import Changes
 
 __all__ = ["Index", "Key", "Known", "Saying", "Steps", "index_known", "microseconds"]
 

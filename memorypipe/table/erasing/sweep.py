@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 
 from memorypipe.llm.journal.catalog import SEGMENT_SUFFIX
 from memorypipe.llm.journal.lines import scope_of
-from memorypipe.table.erase_targets import Targets
-from memorypipe.table.lance_values import lance_batches
-from memorypipe.table.needles import Needles, text_buffers
+from memorypipe.table.erasing.needles import Needles, text_buffers
+from memorypipe.table.erasing.targets import Targets
+from memorypipe.table.lance.values import lance_batches
 from memorypipe.table.records import SYSTEM_TYPES
 
 __all__ = ["Leftover", "Sweep", "sweep"]

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memorypipe.table.lance_predicate import predicate
+from memorypipe.table.lance.predicate import predicate
 from memorypipe.table.storage import ADDRESS, Where
 
 __all__ = ["scan"]

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memorypipe.schema import table_schema
-from memorypipe.table.erase_requests import EraseRequest
-from memorypipe.table.erase_targets import TEXT_COLUMNS, Targets, scrub, texts_of
-from memorypipe.table.erased import erased_name
+from memorypipe.table.erasing.erased import erased_name
+from memorypipe.table.erasing.requests import EraseRequest
+from memorypipe.table.erasing.targets import TEXT_COLUMNS, Targets, scrub, texts_of
 from memorypipe.table.ledger import LEDGER_FILE, read_ledger, write_ledger_file
 from memorypipe.table.records import Head, RunRecord, Settings, read_runs, run_row
 from memorypipe.table.storage import ADDRESS, Snapshot, Where

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from memorypipe.table.parquet_manifest import Manifest
+from memorypipe.table.parquet.manifest import Manifest
 from memorypipe.table.storage import Where
 
 __all__ = ["ParquetPiece", "parquet_pieces"]
@@ -35,7 +35,7 @@ class ParquetPiece:
 
     def scan(self, columns: Sequence[str], where: Where) -> Iterator[pa.Table]:
         """Read columns of the selected rows; a file holds a bounded number of them."""
-        from memorypipe.table.parquet import ParquetStorage  # noqa: PLC0415  # it imports this one
+        from memorypipe.table.parquet.storage import ParquetStorage  # noqa: PLC0415  # it imports this one
 
         yield ParquetStorage(self.uri).version(self.manifest).scan(columns, where)
 

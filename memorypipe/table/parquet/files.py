@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from memorypipe.errors import TableError
 from memorypipe.schema import table_schema
-from memorypipe.table.parquet_manifest import DataFile, Kind, Manifest, manifest_name
-from memorypipe.table.parquet_places import Place
+from memorypipe.table.parquet.manifest import DataFile, Kind, Manifest, manifest_name
+from memorypipe.table.parquet.places import Place
 from memorypipe.table.storage import RaceLostError
 
 __all__ = ["DATA", "DataFiles", "publish"]

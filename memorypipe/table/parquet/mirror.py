@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from memorypipe.errors import InvalidArgumentError, TableError
 from memorypipe.schema import table_schema
-from memorypipe.table.parquet import objects_place
-from memorypipe.table.parquet_places import Place, open_place
+from memorypipe.table.parquet.places import Place, open_place
+from memorypipe.table.parquet.storage import objects_place
 from memorypipe.table.pinned import PinnedRead, Selection
 from memorypipe.table.records import Head
 from memorypipe.table.storage import Snapshot, Storage, Where

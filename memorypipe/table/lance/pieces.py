@@ -8,7 +8,7 @@ import lance
 import pyarrow as pa
 
 from memorypipe.errors import TableError
-from memorypipe.table.lance_predicate import predicate
+from memorypipe.table.lance.predicate import predicate
 from memorypipe.table.storage import Where
 
 __all__ = ["LancePiece", "lance_pieces"]

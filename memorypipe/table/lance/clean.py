@@ -9,9 +9,9 @@ from typing import Any
 import lance
 import pyarrow.fs as pafs
 
-from memorypipe.table.lance_cluster import SCOPE_INDEX, index_scopes
-from memorypipe.table.lance_dataset import commit_operation, find_head, open_dataset, write
-from memorypipe.table.lance_tidy import merge
+from memorypipe.table.lance.cluster import SCOPE_INDEX, index_scopes
+from memorypipe.table.lance.dataset import commit_operation, find_head, open_dataset, write
+from memorypipe.table.lance.tidy import merge
 from memorypipe.table.records import head_row
 
 __all__ = ["clean", "purge"]

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.table.erase_files import local_folder
-from memorypipe.table.erase_requests import EraseRequest
-from memorypipe.table.sweep import Sweep
+from memorypipe.table.erasing.files import local_folder
+from memorypipe.table.erasing.requests import EraseRequest
+from memorypipe.table.erasing.sweep import Sweep
 
 __all__ = ["Receipt", "Removed", "check_receipt_path", "write_receipt"]
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from memorypipe.errors import InvalidArgumentError, TableError
 from memorypipe.schema import TIME, table_schema
 from memorypipe.table.embedding import Revector
-from memorypipe.table.parquet_files import DataFiles, publish
-from memorypipe.table.parquet_manifest import DataFile, Manifest
-from memorypipe.table.parquet_pieces import ParquetPiece, parquet_pieces
-from memorypipe.table.parquet_reembed import replace_vectors
-from memorypipe.table.parquet_rewrite import Rewrite, Rewritten, plan_commit, rewrite
+from memorypipe.table.parquet.files import DataFiles, publish
+from memorypipe.table.parquet.manifest import DataFile, Manifest
+from memorypipe.table.parquet.pieces import ParquetPiece, parquet_pieces
+from memorypipe.table.parquet.reembed import replace_vectors
+from memorypipe.table.parquet.rewrite import Rewrite, Rewritten, plan_commit, rewrite
 from memorypipe.table.records import Head
 from memorypipe.table.search_all import Wanted
 from memorypipe.table.storage import ADDRESS, HEAVY_COLUMNS, Where

@@ -8,8 +8,8 @@ import pyarrow as pa
 from memorypipe.errors import TableError
 from memorypipe.schema import table_schema
 from memorypipe.table.embedding import Revector
-from memorypipe.table.parquet_files import DataFiles, publish
-from memorypipe.table.parquet_manifest import DataFile, Manifest
+from memorypipe.table.parquet.files import DataFiles, publish
+from memorypipe.table.parquet.manifest import DataFile, Manifest
 
 __all__ = ["replace_vectors"]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memorypipe.table.erase_requests import EraseRequest
-from memorypipe.table.needles import MIN_NEEDLE_BYTES
+from memorypipe.table.erasing.needles import MIN_NEEDLE_BYTES
+from memorypipe.table.erasing.requests import EraseRequest
 
 __all__ = ["TEXT_COLUMNS", "Targets", "scrub", "texts_of"]
 

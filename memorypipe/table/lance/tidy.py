@@ -10,7 +10,7 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-from memorypipe.table.lance_dataset import find_head
+from memorypipe.table.lance.dataset import find_head
 
 __all__ = ["KEPT", "tidy"]
 

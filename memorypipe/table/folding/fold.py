@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from memorypipe.schema import TIME
 from memorypipe.table.actions import Batch
-from memorypipe.table.changes import Change, Changes, Folded
-from memorypipe.table.fold_index import Key, Known, Steps, index_known, microseconds
-from memorypipe.table.fold_scope import ScopeFold
-from memorypipe.table.fold_simple import find_simple
+from memorypipe.table.folding.changes import Change, Changes, Folded
+from memorypipe.table.folding.index import Key, Known, Steps, index_known, microseconds
+from memorypipe.table.folding.scope import ScopeFold
+from memorypipe.table.folding.simple import find_simple
 
 __all__ = ["fold"]
 

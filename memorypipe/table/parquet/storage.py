@@ -11,16 +11,16 @@ from itertools import pairwise
 from uuid import uuid4
 
 from memorypipe.errors import TableError, TableNotFoundError
-from memorypipe.table.parquet_files import DATA, DataFiles
-from memorypipe.table.parquet_manifest import (
+from memorypipe.table.parquet.files import DATA, DataFiles
+from memorypipe.table.parquet.manifest import (
     MANIFESTS,
     Manifest,
     manifest_name,
     version_of,
 )
-from memorypipe.table.parquet_places import Place, open_place
-from memorypipe.table.parquet_rewrite import merges
-from memorypipe.table.parquet_snapshot import ParquetSnapshot
+from memorypipe.table.parquet.places import Place, open_place
+from memorypipe.table.parquet.rewrite import merges
+from memorypipe.table.parquet.snapshot import ParquetSnapshot
 from memorypipe.table.records import Head, head_row
 from memorypipe.table.storage import RaceLostError, UnknownOutcomeError
 from memorypipe.table.times import Clock, now_utc
@@ -207,6 +207,6 @@ def objects_place(uri: str) -> Place:
         TableError: Without the extra ``object-store``, or for an address that no store has.
     """
     # Only where a table lies in an object store is its client needed.
-    from memorypipe.table.parquet_objects import Objects  # noqa: PLC0415  # an extra
+    from memorypipe.table.parquet.objects import Objects  # noqa: PLC0415  # an extra
 
     return Objects(uri)

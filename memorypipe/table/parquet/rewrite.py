@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memorypipe.schema import table_schema
-from memorypipe.table.parquet_files import DataFiles
-from memorypipe.table.parquet_manifest import HASHES, DataFile, Kind, Manifest, scope_hashes
+from memorypipe.table.parquet.files import DataFiles
+from memorypipe.table.parquet.manifest import HASHES, DataFile, Kind, Manifest, scope_hashes
 from memorypipe.table.records import RUN_TYPE
 from memorypipe.table.rows import SORT_COLUMNS
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from memorypipe.llm.journal.catalog import SEGMENT_SUFFIX
 from memorypipe.llm.journal.lines import scope_of
 from memorypipe.llm.journal.open import absolute_journal, drop_scopes
-from memorypipe.table.erase_files import local_folder
+from memorypipe.table.erasing.files import local_folder
 
 __all__ = ["count_replies", "drop_replies", "journals_of", "segments_of"]
 

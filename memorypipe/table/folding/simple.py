@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memorypipe.table.actions import Batch
-from memorypipe.table.changes import Changes
+from memorypipe.table.folding.changes import Changes
 from memorypipe.table.vectors import one_chunk
 
 __all__ = ["Simple", "find_simple"]
@@ -42,7 +42,7 @@ def find_simple(batch: Batch, rows: pa.Table, base_us: int | None) -> Simple:
     Args:
         batch: The actions.
         rows: As from `Snapshot.locate`.
-        base_us: As for `memorypipe.table.fold.fold`, in microseconds since 1970.
+        base_us: As for `memorypipe.table.folding.fold.fold`, in microseconds since 1970.
     """
     events, scopes = one_chunk(batch.actions["event"]), _scope_numbers(batch)
     is_add, is_none = _is(events, "ADD"), _is(events, "NONE")

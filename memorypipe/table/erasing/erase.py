@@ -13,8 +13,8 @@ from pathlib import Path
 from memorypipe import ids
 from memorypipe.errors import InvalidArgumentError, TableError
 from memorypipe.llm.batch.records import BatchFolder
-from memorypipe.table.erase_commit import EraseCommit, Found, find_rows, ledger_rows_of
-from memorypipe.table.erase_files import (
+from memorypipe.table.erasing.commit import EraseCommit, Found, find_rows, ledger_rows_of
+from memorypipe.table.erasing.files import (
     FileChange,
     artifact_targets,
     batch_changes,
@@ -22,14 +22,14 @@ from memorypipe.table.erase_files import (
     run_changes,
     sweep_batches,
 )
-from memorypipe.table.erase_journal import count_replies, drop_replies, journals_of, segments_of
-from memorypipe.table.erase_requests import EraseRequest
-from memorypipe.table.erase_targets import Targets
+from memorypipe.table.erasing.journal import count_replies, drop_replies, journals_of, segments_of
+from memorypipe.table.erasing.receipt import Receipt, Removed
+from memorypipe.table.erasing.requests import EraseRequest
+from memorypipe.table.erasing.sweep import sweep
+from memorypipe.table.erasing.targets import Targets
 from memorypipe.table.ledger import remove_ledgers, unnamed_ledgers
-from memorypipe.table.receipt import Receipt, Removed
 from memorypipe.table.run_folders import running_runs
 from memorypipe.table.storage import Snapshot, Storage
-from memorypipe.table.sweep import sweep
 from memorypipe.table.times import Clock, read_clock
 from memorypipe.table.transaction import check_writable, runs_where, transact
 from memorypipe.table.vacuum import DEFAULT_OLDER_THAN

@@ -17,21 +17,21 @@ import pyarrow as pa
 
 from memorypipe.errors import TableError, TableNotFoundError
 from memorypipe.table.embedding import Revector
-from memorypipe.table.lance_clean import clean, purge
-from memorypipe.table.lance_cluster import cluster, groups, index_scopes
-from memorypipe.table.lance_dataset import (
+from memorypipe.table.lance.clean import clean, purge
+from memorypipe.table.lance.cluster import cluster, groups, index_scopes
+from memorypipe.table.lance.dataset import (
     FILE_VERSION,
     commit_operation,
     find_head,
     open_dataset,
     write,
 )
-from memorypipe.table.lance_locate import locate
-from memorypipe.table.lance_pieces import LancePiece, lance_pieces
-from memorypipe.table.lance_reembed import replace_vectors
-from memorypipe.table.lance_scan import scan
-from memorypipe.table.lance_search import refresh_indexes, search_all
-from memorypipe.table.lance_tidy import tidy
+from memorypipe.table.lance.locate import locate
+from memorypipe.table.lance.pieces import LancePiece, lance_pieces
+from memorypipe.table.lance.reembed import replace_vectors
+from memorypipe.table.lance.scan import scan
+from memorypipe.table.lance.search import refresh_indexes, search_all
+from memorypipe.table.lance.tidy import tidy
 from memorypipe.table.records import Head, head_row
 from memorypipe.table.search_all import Wanted
 from memorypipe.table.storage import RaceLostError, Where

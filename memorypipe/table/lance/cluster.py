@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memorypipe.table.lance_dataset import commit_operation, write
+from memorypipe.table.lance.dataset import commit_operation, write
 
 __all__ = ["SCOPE_INDEX", "cluster", "groups", "index_scopes"]
 

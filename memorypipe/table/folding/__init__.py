@@ -1,0 +1,1 @@
+"""From a batch of actions to at most one change per memory. Pure."""

@@ -1,0 +1,1 @@
+"""The Lance back end: one dataset in a LanceDB database directory."""

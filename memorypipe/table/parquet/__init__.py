@@ -1,0 +1,1 @@
+"""The Parquet back end: immutable files, and one manifest per version."""
