@@ -1,7 +1,8 @@
 """The ``actions`` cell: exactly one action per fact, whatever the model said."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import orjson
@@ -29,6 +30,8 @@ EVENTS = ("ADD", "UPDATE", "DELETE", "NONE")
 FallbackAction = Literal["ADD", "NONE"]
 
 _SHOWN_CHARS = 60
+
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,11 +155,18 @@ class Resolved:
         problems: Why a fact got the fallback action, by the fact's index.
         conflicts: Indices of facts that went for a memory which an earlier fact of the same
             request changes; here they are ADDs of their own text.
+        doubtful: Indices of facts that are NONE for the text that was said of them, though no
+            memory of the request holds the fact itself: the text is that of a memory about
+            something else, or of an action that may not come about.
+        covered: Ids of the memories that do hold it, by the indices of the other facts that are
+            NONE for the text that was said of them.
     """
 
     actions: tuple[Action, ...]
     problems: Mapping[int, str]
     conflicts: tuple[int, ...]
+    doubtful: tuple[int, ...] = ()
+    covered: Mapping[int, str] = field(default_factory=dict)
 
 
 class _Problem(Exception):  # noqa: N818  # a verdict on one fact, caught right here
@@ -216,7 +226,13 @@ def resolve_actions(
             action = _fallback(fact, fallback_action, f"fallback: {problem}")
             judge.note(action)
         actions.append(action)
-    return Resolved(actions=tuple(actions), problems=problems, conflicts=tuple(judge.conflicts))
+    return Resolved(
+        actions=tuple(actions),
+        problems=problems,
+        conflicts=tuple(judge.conflicts),
+        doubtful=tuple(judge.doubtful),
+        covered=judge.covered,
+    )
 
 
 def _by_fact(read: ReadActions, count: int) -> dict[int, dict[str, Any]]:
@@ -239,8 +255,11 @@ class _Judge:
         }
         self._read = read
         self._changed: set[str] = set()
-        self._present = {normalise(memory["text"]) for memory in existing}
+        self._existing = {normalise(memory["text"]): memory["id"] for memory in existing}
+        self._said: set[str] = set()  # by the actions so far
         self.conflicts: list[int] = []
+        self.doubtful: list[int] = []
+        self.covered: dict[int, str] = {}
 
     def decide(self, index: int, fact: Fact, said: Mapping[str, Any] | None) -> Action:
         if not fact.text.strip():
@@ -252,7 +271,7 @@ class _Judge:
             case "NONE":
                 return Action(event="NONE", text=fact.text, rationale=rationale)
             case "ADD":
-                return self._add(said["text"], fact, rationale)
+                return self._add(index, said["text"], fact, rationale)
             case "UPDATE" | "DELETE":
                 return self._change(index, fact, said, rationale)
             case "":
@@ -263,21 +282,30 @@ class _Judge:
     def note(self, action: Action) -> None:
         """Remember what the memories say from now on."""
         if action.event in {"ADD", "UPDATE"}:
-            self._present.add(normalise(action.text))
+            self._said.add(normalise(action.text))
 
     def _why_missing(self) -> str:
         if self._read.error:
             return self._read.error
         return "the reply has no action for this fact"
 
-    def _add(self, text: str | None, fact: Fact, rationale: str) -> Action:
+    def _add(self, index: int, text: str | None, fact: Fact, rationale: str) -> Action:
         text = text if text and text.strip() else fact.text
-        if normalise(text) in self._present:
+        holder = self._existing.get(wanted := normalise(text))
+        if holder is not None or wanted in self._said:
+            self._cover(index, text, fact, holder)
             reason = "Already covered: a memory says the same."
             return Action(event="NONE", text=fact.text, rationale=reason)
         action = Action(event="ADD", text=text, rationale=rationale)
         self.note(action)
         return action
+
+    def _cover(self, index: int, text: str, fact: Fact, holder: str | None) -> None:
+        """Note which memory holds a fact that is NONE for a text; None: nobody knows yet."""
+        if holder is not None and _covers(text, fact.text):
+            self.covered[index] = holder
+        else:
+            self.doubtful.append(index)
 
     def _change(self, index: int, fact: Fact, said: Mapping[str, Any], rationale: str) -> Action:
         event, text = said["event"], said["text"]
@@ -287,13 +315,13 @@ class _Judge:
         if event == "UPDATE" and not (text and text.strip()):
             raise _Problem("the UPDATE has no text")
         if event == "UPDATE" and text == target["text"]:
+            self._cover(index, text, fact, target["id"])
             reason = "Already covered: the memory says exactly this."
             return Action(event="NONE", text=fact.text, rationale=reason)
         if target["id"] in self._changed:
             self.conflicts.append(index)
-            return self._add(
-                fact.text, fact, "Added on its own: an earlier fact of this row changes its target."
-            )
+            reason = "Added on its own: an earlier fact of this row changes its target."
+            return self._add(index, fact.text, fact, reason)
         self._changed.add(target["id"])
         action = Action(
             event=event,
@@ -313,6 +341,12 @@ class _Judge:
         if target_id not in self._targets:
             raise _Problem(f"{event} of the unknown target {_shown(target_id)}")
         return self._targets[target_id]
+
+
+def _covers(a: str, b: str) -> bool:
+    """Whether all words of one text are in the other: numbers, names and negations among them."""
+    words_a, words_b = (set(_WORD.findall(normalise(text))) for text in (a, b))
+    return words_a <= words_b or words_b <= words_a
 
 
 def _shown(value: str) -> str:

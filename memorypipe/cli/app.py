@@ -16,6 +16,7 @@ from memorypipe.cli.guard_options import BackfillOptions, CommitOptions
 from memorypipe.cli.help import GroupedCommand
 from memorypipe.cli.journal_options import JournalCompactOptions, JournalShowOptions
 from memorypipe.cli.maintenance_options import (
+    ConfigureOptions,
     EraseOptions,
     OptimizeOptions,
     UnblockOptions,
@@ -169,6 +170,13 @@ _add(
     VerifyOptions,
     (_TRANSFER, "verify"),
     "Prove an import: say which records of an export are in the table, and why others are not.",
+)
+_add(
+    app,
+    "configure",
+    ConfigureOptions,
+    (_MAINTENANCE, "configure"),
+    "Change how long a table keeps revisions and artifacts; without options, show it.",
 )
 _add(
     app,

@@ -81,12 +81,14 @@ def forget(options: ForgetOptions) -> int:
     """Delete memories so that the same evidence does not bring them back."""
     output = Output(as_json=options.json)
     scope = parse_scope(options.scope or [])
-    table = open_table(options.table)
+    table = open_table(options.table, mirror=options.mirror)
     if options.memory_id is None and scope is None and options.source is None:
         raise InvalidArgumentError(
             "Say what to forget: the ID of a memory, --scope user_id=u1, or --source ID."
         )
-    result = table.forget(options.memory_id, scope=scope, source_id=options.source)
+    result = table.forget(
+        options.memory_id, scope=scope, source_id=options.source, record_type=options.record_type
+    )
     return _report(
         output, table, result, what="forgotten", nothing="there is nothing of it, or no more"
     )
@@ -96,14 +98,15 @@ def restore(options: RestoreOptions) -> int:
     """Bring a deleted memory back as it was last."""
     output = Output(as_json=options.json)
     table = _open(options)
-    result = table.restore(options.memory_id)
+    result = table.restore(options.memory_id, record_type=options.record_type)
     return _report(output, table, result, what="restored", nothing="it is there already")
 
 
 def _open(options: SearchOptions | UndoOptions | RestoreOptions) -> MemoryTable:
     """Open the table of a command that may need vectors."""
     embedder = choose_if_named(options.embedder, options.config, os.environ, Path())
-    return open_table(options.table, embedder)
+    mirror = None if isinstance(options, SearchOptions) else options.mirror
+    return open_table(options.table, embedder, mirror=mirror)
 
 
 def _report(

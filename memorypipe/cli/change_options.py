@@ -12,6 +12,7 @@ from memorypipe.cli.options import (
     JsonOption,
     TableOption,
 )
+from memorypipe.cli.table_options import MirrorOption, RecordTypeOption
 
 __all__ = ["ForgetOptions", "RestoreOptions", "SearchOptions", "UndoOptions"]
 
@@ -61,6 +62,7 @@ class UndoOptions:
         bool, typer.Option("--cascade", help="Undo later runs that built on it, too.")
     ] = False
     table: TableOption = DEFAULT_TABLE
+    mirror: MirrorOption = None
     embedder: EmbedderOption = None
     config: ConfigOption = None
     json: JsonOption = False
@@ -84,7 +86,9 @@ class ForgetOptions:
         str | None,
         typer.Option("--source", metavar="ID", help="All memories that came from this message."),
     ] = None
+    record_type: RecordTypeOption = None
     table: TableOption = DEFAULT_TABLE
+    mirror: MirrorOption = None
     json: JsonOption = False
 
 
@@ -93,7 +97,9 @@ class RestoreOptions:
     """Options of `restore`."""
 
     memory_id: Annotated[str, typer.Argument(metavar="ID", help="Id of a deleted memory.")]
+    record_type: RecordTypeOption = None
     table: TableOption = DEFAULT_TABLE
+    mirror: MirrorOption = None
     embedder: EmbedderOption = None
     config: ConfigOption = None
     json: JsonOption = False

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from memorypipe.cli.options import ApplyOptions, RunOptions
+from memorypipe.cli.table_options import MirrorOption
 
 __all__ = ["BackfillOptions", "CommitOptions"]
 
@@ -32,8 +33,9 @@ _AcceptGuard = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class BackfillOptions(RunOptions):
-    """Options of `backfill`: those of `plan`, and what may be deleted."""
+    """Options of `backfill`: those of `plan`, what may be deleted, and a mirror."""
 
+    mirror: MirrorOption = None
     max_retired: _MaxRetired = "auto"
     accept_guard: _AcceptGuard = None
 

@@ -1,4 +1,4 @@
-"""`optimize`, `vacuum`, `erase` and `unblock`: look after a table."""
+"""`configure`, `optimize`, `vacuum`, `erase` and `unblock`: look after a table."""
 
 import json
 import sys
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from memorypipe.cli.exit_codes import ExitCode
 from memorypipe.cli.maintenance_options import (
+    ConfigureOptions,
     EraseOptions,
     OptimizeOptions,
     UnblockOptions,
@@ -26,9 +27,41 @@ from memorypipe.table.erasing.receipt import Receipt, Removed, check_receipt_pat
 from memorypipe.table.erasing.requests import EraseRequest, read_requests
 from memorypipe.table.vacuum import VacuumReport
 
-__all__ = ["erase", "optimize", "unblock", "vacuum"]
+__all__ = ["configure", "erase", "optimize", "unblock", "vacuum"]
 
 _SHOWN_FILES = 10
+
+# In place of a number of days: what is kept for ever.
+_NEVER = "never"
+
+
+def configure(options: ConfigureOptions) -> int:
+    """Change settings of a table; without any, show them."""
+    output = Output(as_json=options.json)
+    given = {name: getattr(options, name) for name in ("revision_ttl_days", "artifact_ttl_days")}
+    changes = {name: _days(name, text) for name, text in given.items() if text is not None}
+    table = open_table(options.table)
+    is_changed = bool(changes) and table.configure(**changes).outcome == "landed"
+    days = {name: getattr(table.settings, name) for name in given}
+    status = "done" if is_changed else "unchanged"
+    value = {"status": status, "version": table.version, **days, "table": options.table}
+    kept = {"superseded revisions": "revision_ttl_days", "artifacts": "artifact_ttl_days"}
+    lines = [Text(status, style="bold green" if is_changed else "bold")]
+    lines += [
+        Text(f"  {what} are kept " + ("for ever" if days[name] is None else f"{days[name]} days"))
+        for what, name in kept.items()
+    ]
+    output.result(value, lines)
+    return ExitCode.DONE
+
+
+def _days(name: str, text: str) -> int | None:
+    if text == _NEVER:
+        return None
+    if not (text.isascii() and text.isdecimal()):
+        option = f"--{name.replace('_', '-')}"
+        raise InvalidArgumentError(f"{option} {text!r} must be a number of days, or {_NEVER!r}.")
+    return int(text)
 
 
 def optimize(options: OptimizeOptions) -> int:
@@ -70,7 +103,7 @@ def erase(options: EraseOptions) -> int:
     """Erase scopes, sources or memories everywhere, and write a receipt."""
     output = Output(as_json=options.json)
     requests = _read_requests(options.requests)
-    table = open_table(options.table)
+    table = open_table(options.table, mirror=options.mirror)
     journals = tuple(options.journal or ())
     if options.dry_run:
         preview = table.preview_erase(requests, journals=journals)

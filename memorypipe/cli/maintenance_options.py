@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from memorypipe.cli.options import DEFAULT_TABLE, JsonOption, TableOption
+from memorypipe.cli.table_options import MirrorOption
 
-__all__ = ["EraseOptions", "OptimizeOptions", "UnblockOptions", "VacuumOptions"]
+__all__ = ["ConfigureOptions", "EraseOptions", "OptimizeOptions", "UnblockOptions", "VacuumOptions"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,32 @@ class VacuumOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ConfigureOptions:
+    """Options of `configure`."""
+
+    table: TableOption = DEFAULT_TABLE
+    revision_ttl_days: Annotated[
+        str | None,
+        typer.Option(
+            "--revision-ttl-days",
+            metavar="N|never",
+            help="How long a revision is kept after it was superseded; for what is superseded "
+            "from now on.",
+        ),
+    ] = None
+    artifact_ttl_days: Annotated[
+        str | None,
+        typer.Option(
+            "--artifact-ttl-days",
+            metavar="N|never",
+            help="How long journal, plans, rejects and reports are kept after the commit of "
+            "their run.",
+        ),
+    ] = None
+    json: JsonOption = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class EraseOptions:
     """Options of `erase`."""
 
@@ -56,6 +83,7 @@ class EraseOptions:
         ),
     ] = None
     table: TableOption = DEFAULT_TABLE
+    mirror: MirrorOption = None
     journal: Annotated[
         list[str] | None,
         typer.Option(

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import typer
 
 from memorypipe.cli.log_options import LogOptions
+from memorypipe.cli.table_options import BackendOption, MirrorOption, RecordTypeOption
 
 __all__ = [
     "DEFAULT_TABLE",
@@ -109,6 +110,7 @@ class RunOptions(LogOptions):
     """Options of `backfill` and `plan`; the help of each says what it means."""
 
     table: TableOption = DEFAULT_TABLE
+    backend: BackendOption = None
     json: JsonOption = False
 
     model: Annotated[
@@ -320,6 +322,8 @@ class ApplyOptions:
 
     run: Annotated[str, typer.Argument(metavar="RUN", help="Id of the planned run.")]
     table: TableOption = DEFAULT_TABLE
+    backend: BackendOption = None
+    mirror: MirrorOption = None
     json: JsonOption = False
     embedder: EmbedderOption = None
     config: ConfigOption = None
@@ -362,6 +366,7 @@ class HistoryOptions:
     """Options of `history`."""
 
     memory_id: Annotated[str, typer.Argument(metavar="ID", help="Id of a memory, from `show`.")]
+    record_type: RecordTypeOption = None
     table: TableOption = DEFAULT_TABLE
     json: JsonOption = False
 

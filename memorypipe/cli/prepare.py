@@ -120,6 +120,7 @@ def prepare(
             "window_tokens": options.window_tokens,
             "commit_fallback": options.commit_fallback,
             "journal": options.journal,
+            "backend": options.backend,
             "batch": _batch(options, extract_spec),
             "embedder": choose_if_named(options.embedder, options.config, environ, folder),
         },

@@ -19,7 +19,7 @@ def reembed(options: ReembedOptions) -> int:
     """Give all memories the vectors of another embedder, in one commit."""
     output = Output(as_json=options.json)
     chosen = choose_embedder(options.embedder, options.config, os.environ, Path())
-    table = open_table(options.table)
+    table = open_table(options.table, mirror=options.mirror)
     before = table.embedder
     result = table.reembed(chosen)
     value: dict[str, Any] = {

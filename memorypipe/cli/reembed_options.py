@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from memorypipe.cli.options import DEFAULT_TABLE, ConfigOption, JsonOption, TableOption
+from memorypipe.cli.table_options import MirrorOption
 
 __all__ = ["ReembedOptions"]
 
@@ -24,5 +25,6 @@ class ReembedOptions:
         ),
     ]
     table: TableOption = DEFAULT_TABLE
+    mirror: MirrorOption = None
     config: ConfigOption = None
     json: JsonOption = False

@@ -31,7 +31,7 @@ def import_lines(
     Args:
         summary: Its numbers.
         changes: Changes to show, of all that there are.
-        manifest: `source`, `records` and `skipped` of its plan.
+        manifest: `source`, `records`, `skipped` and `vectors_left_out` of its plan.
         table: Where the memories are.
         next_steps: Commands to try, each with what it does.
     """
@@ -47,6 +47,11 @@ def import_lines(
     if skipped := manifest["skipped"]:
         told = ", ".join(f"{count:,} {why}" for why, count in sorted(skipped.items()))
         yield Text.assemble(("  left out  ", "dim"), f"{told} where they come from")
+    if left_out := manifest.get("vectors_left_out"):
+        yield Text.assemble(
+            ("  vectors   ", "dim"),
+            f"{left_out:,} are not taken over: the table's come from elsewhere (--vectors-by)",
+        )
     yield Text.assemble(("  table     ", "dim"), table)
     if changes:
         yield Text("")
@@ -59,7 +64,7 @@ def import_lines(
         yield Text("")
         yield Text.assemble(
             ("  ! ", "yellow"),
-            f"could not be read: {summary.rejected_lines:,} records, listed with the reasons in "
+            f"rejected: {summary.rejected_lines:,} records, listed with the reasons in "
             f"{folder}/rejects.jsonl",
         )
     yield from _steps(next_steps)
@@ -102,6 +107,8 @@ def _mapping(source: Mapping[str, Any]) -> str:
     words += [f"--scope {shlex.quote(f'{k}={v}')}" for k, v in scope.items()]
     if source["scope_keys"] is not None:
         words.append(f"--scope-keys {shlex.quote(','.join(source['scope_keys']))}")
+    if source.get("store") != usual.store:
+        words.append(f"--store {shlex.quote(source['store'])}")
     return "".join(f" {word}" for word in words)
 
 

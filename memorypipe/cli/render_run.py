@@ -180,9 +180,9 @@ def _effort_lines(summary: RunSummary) -> Iterator[Text]:
 def _check_lines(summary: RunSummary) -> Iterator[Text]:
     """Show what did not stand the checks of facts and decisions."""
     counts = {
-        "unsupported by its sources": summary.unsupported,
+        "unsupported by sources": summary.unsupported,
         "left out as orders to the memory system": summary.instructions,
-        "added instead of a merge that rests on nothing": summary.unverified,
+        "decided otherwise than the model did, see rationale": summary.unverified,
     }
     shown = [f"{_count(count, 'fact')} {what}" for what, count in counts.items() if count]
     if shown:

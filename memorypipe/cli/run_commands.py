@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ __all__ = [
 
 def backfill(options: BackfillOptions) -> int:
     """Take the memories out of conversation LOGS and commit them: plan and apply in one."""
-    return _run(options, guards=guard_settings(options))
+    return _run(options, guards=guard_settings(options), mirror=options.mirror)
 
 
 def plan(options: RunOptions) -> int:
@@ -60,7 +61,9 @@ def apply(options: CommitOptions) -> int:
     planned = Plan(options.table, options.run)
     embedder = choose_if_named(options.embedder, options.config, os.environ, Path())
     if is_import(planned):
-        summary = apply_import(planned, embedder=embedder)
+        summary = apply_import(
+            planned, embedder=embedder, backend=options.backend, mirror=options.mirror
+        )
     else:
         summary = _commit(planned, options, embedder)
     report_run(output, planned, summary, table=options.table)
@@ -73,14 +76,17 @@ def _commit(
     from memorypipe.pipeline.pipeline import MemoryPipeline  # noqa: PLC0415  # imports Ray
 
     # A commit asks no model, so it does not matter which one this pipeline has.
-    pipeline = MemoryPipeline.offline(options.table, embedder=embedder)
+    pipeline = MemoryPipeline.offline(
+        options.table, embedder=embedder, backend=options.backend, mirror=options.mirror
+    )
     return pipeline.apply(planned, **guard_settings(options))
 
 
-def _run(options: RunOptions, *, guards: dict[str, Any] | None) -> int:
+def _run(options: RunOptions, *, guards: dict[str, Any] | None, mirror: str | None = None) -> int:
     """Plan; commit too, under these guards, where there are any."""
     output = Output(as_json=options.json)
     prepared = prepare(options, offline_model=OFFLINE_MODEL)
+    prepared = replace(prepared, settings={**prepared.settings, "mirror": mirror})
     make_bounds(**_bounds(options), specs=prepared.specs)
     check_log(options.logs, prepared.reading)
     if options.ray_address is None:  # else the workers have another environment and network

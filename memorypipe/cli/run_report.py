@@ -61,7 +61,8 @@ def report_run(output: Output, planned: Plan, summary: RunSummary, *, table: str
 def _report_import(output: Output, planned: Plan, summary: RunSummary, *, table: str) -> None:
     """Tell how an import ended."""
     manifest = planned.manifest
-    told = {name: manifest[name] for name in ("kind", "source", "records", "skipped")}
+    names = ("kind", "source", "records", "skipped", "vectors_left_out")
+    told = {name: manifest[name] for name in names if name in manifest}
     value = {**summary.to_dict(), "table": table, **told}
     if summary.held_back:
         value["error"] = held_message(summary, table=table, again="Run `memorypipe import` again.")

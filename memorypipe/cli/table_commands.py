@@ -23,12 +23,15 @@ _TERMINAL_LIMIT = 50
 _NAMED_SCOPES = 5
 
 
-def open_table(uri: str, embedder: Embedder | str | None = None) -> MemoryTable:
+def open_table(
+    uri: str, embedder: Embedder | str | None = None, *, mirror: str | None = None
+) -> MemoryTable:
     """Open a table that is there.
 
     Args:
         uri: Its place.
         embedder: As for `MemoryTable.open`.
+        mirror: As for `MemoryTable.open`.
 
     Raises:
         TableNotFoundError: If there is none.
@@ -38,7 +41,7 @@ def open_table(uri: str, embedder: Embedder | str | None = None) -> MemoryTable:
             f"There is no memory table at {uri!r}; pass --table, or make one with "
             "`memorypipe backfill`."
         )
-    return MemoryTable.open(uri, create=False, embedder=embedder)
+    return MemoryTable.open(uri, create=False, embedder=embedder, mirror=mirror)
 
 
 # People read a life in its order; what nothing dates comes last.
@@ -81,7 +84,8 @@ def history(options: HistoryOptions) -> int:
     """Show all revisions of one memory, oldest first: what happened, when, why."""
     output = Output(as_json=options.json)
     table = open_table(options.table)
-    revisions: list[dict[str, Any]] = table.history(options.memory_id).to_pylist()
+    found = table.history(options.memory_id, record_type=options.record_type)
+    revisions: list[dict[str, Any]] = found.to_pylist()
     if not revisions:
         raise TableError(
             f"There is no memory {options.memory_id!r} in the table {options.table!r}; "

@@ -72,11 +72,13 @@ def import_(options: ImportOptions) -> int:
         options.path,
         mapping,
         vectors_by=options.vectors_by,
+        update=options.update,
+        backend=options.backend,
         run_id=options.run_id,
     )
     summary = planned.summary()
     if options.yes:
-        summary = apply_import(planned, embedder=embedder)
+        summary = apply_import(planned, embedder=embedder, mirror=options.mirror)
     report_run(output, planned, summary, table=options.table)
     return exit_code(summary, max_rejected=max_rejected, max_failed=_NO_WINDOWS)
 
@@ -108,4 +110,5 @@ def _mapping(options: MappingOptions) -> ImportMapping:
         scope=parse_scope_columns(options.scope or []),
         scope_keys=parse_names("--scope-keys", options.scope_keys) if options.scope_keys else None,
         keep=parse_names("--keep", options.keep or []),
+        store=options.store,
     )

@@ -12,6 +12,7 @@ from memorypipe.cli.options import (
     JsonOption,
     TableOption,
 )
+from memorypipe.cli.table_options import BackendOption, MirrorOption
 
 __all__ = ["ExportOptions", "ImportOptions", "MappingOptions", "VerifyOptions"]
 
@@ -55,6 +56,15 @@ _ScopeKeys = Annotated[
         help="The parts that make the scope, e.g. user_id; the others go to the metadata.",
     ),
 ]
+_Store = Annotated[
+    str | None,
+    _mapping(
+        "--store",
+        metavar="NAME",
+        help="The store that the export comes from, by any name that you keep to: its ids mean "
+        "the same within it (mem0).",
+    ),
+]
 _Keep = Annotated[
     list[str] | None,
     _mapping("--keep", metavar="F1,F2", help="Further fields to keep, in the metadata."),
@@ -70,6 +80,7 @@ class MappingOptions:
     scope: _Scope = None
     scope_keys: _ScopeKeys = None
     keep: _Keep = None
+    store: _Store = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,13 +96,23 @@ class ImportOptions(MappingOptions):
         bool,
         typer.Option("--yes", "-y", help="Commit at once; else the plan waits for `apply`."),
     ] = False
+    backend: BackendOption = None
+    mirror: MirrorOption = None
+    update: Annotated[
+        bool,
+        typer.Option(
+            "--update",
+            help="Update what has the id of a record also where no --store tells that both come "
+            "from the same; else such records are rejected.",
+        ),
+    ] = False
     vectors_by: Annotated[
         str | None,
         _mapping(
             "--vectors-by",
             metavar="NAME",
-            help="The embedder that made the vectors of the export: they are taken over where it "
-            "is the table's; else the table makes them anew.",
+            help="The embedder that made the vectors of the export, none where they are your own: "
+            "they are taken over where it is the table's; else the table makes them anew.",
         ),
     ] = None
     embedder: EmbedderOption = None

@@ -15,8 +15,9 @@ __all__ = ["instruction_start", "is_instruction"]
 _STRONG = (
     # Orders to set aside what the model was told.
     (
-        r"\b(?:ignore|disregard|forget|override|bypass)\s+(?:(?:all|any|the|your|my|of|every)\s+){0,3}"
-        r"(?:previous|prior|above|earlier|preceding|former|original|system|existing)?\s*"
+        r"\b(?:ignore|disregard|forget|override|bypass)\s+(?:(?:the|my|of|these|those|all|any)\s+){0,2}"
+        r"(?:all|any|every|your|previous|prior|above|earlier|preceding|former|original|system)\s+"
+        r"(?:(?:of|the|previous|prior|above|earlier|preceding|system|existing)\s+){0,3}"
         r"(?:instructions?|rules?|prompts?|directions|guidelines|directives)\b"
     ),
     r"\b(?:new|updated|real|secret)\s+(?:system\s+)?(?:instructions?|prompt)\s*:",

@@ -1,9 +1,8 @@
 """Whether two texts say the same, or speak of the same at all."""
 
 import re
-import unicodedata
 
-from memorypipe.evidence.lexicon import CHANGE, NEGATION, NO_LONGER, STOP_WORDS
+from memorypipe.evidence.lexicon import CHANGE, NEGATION, NO_LONGER, STOP_WORDS, VERBS
 from memorypipe.evidence.names import subject_of
 from memorypipe.rank.words import tokens
 from memorypipe.text import normalise
@@ -24,6 +23,7 @@ _CLOSING = "\"'“”»)].,;:!…）」。，！；："  # noqa: RUF001  # full-
 
 # Words are the same where this much of their beginning is: as far as most endings leave alone.
 _STEM_CHARS = 5
+_ENDINGS = "deiy"
 
 
 def near_key(text: str) -> str:
@@ -53,32 +53,37 @@ def content_words(text: str) -> set[str]:
 
     Example:
         >>> sorted(content_words("The user moved to Oslo"))
-        ['moved', 'oslo']
+        ['mov', 'oslo']
     """
     return {_stem(word) for word in tokens(text) if word not in STOP_WORDS}
 
 
 def _stem(word: str) -> str:
     stem = word[:-1] if word.endswith("s") and len(word) > len("its") else word
-    return stem[:_STEM_CHARS]
+    return stem[:_STEM_CHARS].rstrip(_ENDINGS) or stem
 
 
-def share_words(a: str, b: str) -> bool:
-    """Whether two texts share a word that says something; also where that can't be told.
+_EVERYDAY = {_stem(word) for word in VERBS}
 
-    It can't where one of them has no such word, or they are written in different scripts.
+
+def share_words(a: str, b: str, *, verbs: bool = True) -> bool:
+    """Whether two texts share a word that says something.
+
+    Texts in different languages hardly do.
+
+    Args:
+        a: One text.
+        b: The other.
+        verbs: Whether a verb that goes with everything, as "likes" does, is enough.
+
+    Example:
+        >>> share_words("Likes tea", "Likes hiking")
+        True
+        >>> share_words("Likes tea", "Likes hiking", verbs=False)
+        False
     """
-    words_a, words_b = content_words(a), content_words(b)
-    if not words_a or not words_b or _script(a) != _script(b):
-        return True
-    return bool(words_a & words_b)
-
-
-def _script(text: str) -> str:
-    """The script of most letters, by the first word of their names."""
-    letters = [char for char in text if char.isalpha()]
-    scripts = [unicodedata.name(char, "?").split()[0] for char in letters]
-    return max(set(scripts), key=lambda name: (scripts.count(name), name), default="")
+    shared = content_words(a) & content_words(b)
+    return bool(shared if verbs else shared - _EVERYDAY)
 
 
 def other_subjects(a: str, b: str) -> bool:

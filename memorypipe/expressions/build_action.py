@@ -136,21 +136,25 @@ class DecideStage:
         second: ReadActions | None,
         whole: ReadActions | None,
     ) -> ReadActions:
-        """Join the actions of the two halves under the fact numbers of the whole."""
+        """Join the actions of the two halves under the fact numbers of the whole.
+
+        What a half deletes holds by its own reply, whether or not the others were read to their
+        ends: no DELETE of a reply that was not is among the actions that are joined.
+        """
         halves = split_facts(task.facts) or (task.facts, ())
         sizes = [len(half) for half in halves]
         said = [*_numbered(first, 0, sizes[0]), *_numbered(second, *sizes)]
         answered = {item["fact"] for item in said}
         kept = _numbered(whole, 0, sum(sizes))
         items = (*said, *(item for item in kept if item["fact"] not in answered))
-        complete = all(half is not None and half.complete for half in (first, second))
+        good = all(half is not None and half.status == "ok" for half in (first, second))
         return ReadActions(
             items=items,
             dropped_items=sum(half.dropped_items for half in (first, second) if half),
             repaired=sum(half.repaired for half in (first, second) if half),
-            complete=complete,
-            status="ok" if complete else "truncated",
-            error=None if complete else "a part of the facts got no whole reply",
+            complete=True,
+            status="ok" if good else "truncated",
+            error=None if good else "a part of the facts got no whole reply",
         )
 
 
@@ -177,12 +181,12 @@ def _shown(memory: Mapping[str, Any]) -> Existing:
 def _numbered(half: ReadActions | None, offset: int, size: int) -> list[dict[str, Any]]:
     """Move the fact numbers of a half to where its facts stand in the whole.
 
-    Numbers that the half does not have are dropped; order counts only where no action has a
-    number and there is one for each fact.
+    Numbers that the half does not have are dropped, and what a reply deletes that was not read to
+    its end; order counts only where no action has a number and there is one for each fact.
     """
     if half is None:
         return []
-    items = half.items
+    items = tuple([i for i in half.items if half.complete or i["event"] != "DELETE"])
     if all(item["fact"] is None for item in items):
         whole = half.complete and not half.dropped_items and len(items) == size
         items = tuple({**item, "fact": n} for n, item in enumerate(items)) if whole else ()

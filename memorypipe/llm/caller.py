@@ -26,7 +26,7 @@ from memorypipe.llm.limits.limits import Limits
 from memorypipe.llm.metrics import WorkerMetrics
 from memorypipe.llm.retry import EndpointHealth, is_retryable, next_wait_s
 from memorypipe.llm.spec import ModelSpec
-from memorypipe.llm.stage import USABLE_STATUSES, Reading
+from memorypipe.llm.stage import COMPLETE_STATUSES, USABLE_STATUSES, Reading
 from memorypipe.llm.tally import Tally
 from memorypipe.llm.tokens import estimate_request_tokens
 from memorypipe.llm.types import Model, Reply, Request
@@ -96,13 +96,14 @@ class Caller:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def ask(
+    async def ask(  # noqa: PLR0913  # what to ask, and what may become of the reply
         self,
         request: Request,
         read: Read[ValueT],
         tally: Tally,
         *,
         correct: Correct,
+        may_split: Callable[[], bool],
         scope_key: str | None = None,
     ) -> tuple[Reply, Reading[ValueT]]:
         """Get a reply and its reading.
@@ -113,6 +114,8 @@ class Caller:
             tally: The budget that it is paid from.
             correct: Gives the request that follows a reply that cannot be used. Such a reply is
                 served again where the journal knows what came of its correction.
+            may_split: Tells whether the task can still be cut in two. Where it cannot, a reply
+                that was cut is asked for again, or its task would stay undone for ever.
             scope_key: Whose data the reply holds, for the journal.
 
         Raises:
@@ -127,11 +130,13 @@ class Caller:
         if known is not None:
             reading = read(known)
             corrections = tally.attempts_left - 1
-            if self._may_serve(reading) or await self._is_corrected(
+            if self._may_serve(reading, may_split) or await self._is_corrected(
                 request, known, read=read, correct=correct, corrections=corrections
             ):
                 self._metrics.hit()
-                tally.hit(known)
+                # A later run goes on where the attempts of the one before ended; one that only
+                # repeats it ends there too.
+                tally.hit(known, takes_attempt=self._spec.journal_only)
                 return known, reading
         return await self._ask_once(key, request, read, tally, scope_key)
 
@@ -145,8 +150,10 @@ class Caller:
             spec.endpoint, spec.model, request.params, request.messages, spec.repeat_key
         )
 
-    def _may_serve(self, reading: Reading[Any]) -> bool:
-        return self._spec.journal_only or reading.status in USABLE_STATUSES
+    def _may_serve(self, reading: Reading[Any], may_split: Callable[[], bool]) -> bool:
+        if self._spec.journal_only or reading.status in COMPLETE_STATUSES:
+            return True
+        return reading.status == "truncated" and may_split()
 
     async def _is_corrected(
         self,
@@ -183,7 +190,7 @@ class Caller:
         if under_way is not None:
             reply, _ = await under_way.wait()
             self._metrics.hit()
-            tally.hit(reply)
+            tally.hit(reply, takes_attempt=True)
             return reply, read(reply)
         self._metrics.miss()
         if self._spec.journal_only:
@@ -220,7 +227,8 @@ class Caller:
             raise
         reading = read(reply)
         if self._journal is not None:
-            usable = reading.status in USABLE_STATUSES
+            # Beside a later reply that is whole, one that was cut must not be found.
+            usable = reading.status in COMPLETE_STATUSES
             await self._journal.put(key, reply, usable=usable, scope_key=scope_key)
         return reply, reading
 

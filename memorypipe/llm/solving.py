@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 from memorypipe.errors import ModelError, StoppedError
 from memorypipe.llm.caller import Caller
-from memorypipe.llm.stage import Reading, Stage
+from memorypipe.llm.stage import COMPLETE_STATUSES, Reading, Stage
 from memorypipe.llm.tally import Tally
 from memorypipe.llm.types import Reply, Request
 from memorypipe.prompts.retry import retry_messages
@@ -54,6 +54,7 @@ class Solver(Generic[TaskT, ValueT]):
                     lambda reply: self._stage.read(task, reply),
                     tally,
                     correct=_corrected,
+                    may_split=lambda: self._may_split(task),
                     scope_key=self._scope_key,
                 )
             except ModelError:
@@ -74,6 +75,11 @@ class Solver(Generic[TaskT, ValueT]):
             tally.fail(reading.status)
             request = _corrected(request, reply, reading)
 
+    def _may_split(self, task: TaskT) -> bool:
+        # Now or, where this run has used its attempts up, in a later one.
+        budget = self._tally.attempts + self._tally.attempts_left
+        return budget > 1 and self._stage.split(task) is not None
+
     async def _solve_halves(self, task: TaskT, whole: Reading[ValueT]) -> Reading[ValueT]:
         """Answer the two halves of a task whose reply did not fit."""
         halves = self._stage.split(task)
@@ -82,7 +88,7 @@ class Solver(Generic[TaskT, ValueT]):
         first, second = [await self._solve_half(half) for half in halves]
         if first.value is None and second.value is None:
             return whole
-        good = {first.status, second.status} <= {"ok", "empty"}
+        good = {first.status, second.status} <= COMPLETE_STATUSES
         errors = [reading.error for reading in (whole, first, second) if reading.error]
         return Reading(
             value=self._stage.merge(task, first.value, second.value, whole.value),

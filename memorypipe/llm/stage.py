@@ -9,13 +9,16 @@ from typing import Generic, Literal, Protocol, TypeVar
 
 from memorypipe.llm.types import Reply, Request
 
-__all__ = ["USABLE_STATUSES", "Outcome", "Reading", "ReadingStatus", "Stage"]
+__all__ = ["COMPLETE_STATUSES", "USABLE_STATUSES", "Outcome", "Reading", "ReadingStatus", "Stage"]
 
 TaskT = TypeVar("TaskT")
 ValueT = TypeVar("ValueT")
 ValueT_co = TypeVar("ValueT_co", covariant=True)
 
 ReadingStatus = Literal["ok", "empty", "truncated", "incomplete", "parse_error", "refused"]
+
+# All that was asked for is there.
+COMPLETE_STATUSES = frozenset({"ok", "empty"})
 
 # A truncated reply is worth keeping: asked again it would be cut again.
 USABLE_STATUSES = frozenset({"ok", "empty", "truncated"})

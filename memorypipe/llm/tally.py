@@ -53,9 +53,14 @@ class Tally:
         self.completion_tokens += reply.completion_tokens
         self.latency_ms += reply.latency_ms
 
-    def hit(self, reply: Reply) -> None:
-        """Count a reply that cost nothing; a run resumed decides as the first one did."""
-        self.attempts_left -= 1
+    def hit(self, reply: Reply, *, takes_attempt: bool) -> None:
+        """Count a reply that cost nothing.
+
+        Args:
+            reply: The reply.
+            takes_attempt: Whether the budget shrinks as if it had been sent for.
+        """
+        self.attempts_left -= takes_attempt
         self.hits += 1
         self.last_reply = reply
 

@@ -183,21 +183,26 @@ class _ScopeRun:
                 work.facts, fallback_action=self._fallback_action, reason=f"fallback: {reason}"
             )
             conflicts: frozenset[int] = frozenset()
+            doubtful: frozenset[int] = frozenset()
+            covered: Mapping[int, str] = {}
             problems: Mapping[int, str] = {}
             self.fallback += len(facts)
         else:
             resolved = resolved_actions(work, outcome.value, fallback_action=self._fallback_action)
             actions, conflicts = resolved.actions, frozenset(resolved.conflicts)
+            doubtful, covered = frozenset(resolved.doubtful), resolved.covered
             problems = {} if self._settings.commit_fallback else resolved.problems
             self.fallback += len(resolved.problems) - len(problems)
         decided = [
             Decided(
                 fact=fact,
-                event=action.event,
+                # Whether a memory holds the fact itself is known when it is settled.
+                event="ADD" if n in doubtful else action.event,
                 memory_id=action.target_id,
                 text=action.text,
                 old_memory=action.old_memory,
                 rationale=action.rationale,
+                rests_on=self._state.find(covered.get(n)),
             )
             for n, (fact, action) in enumerate(zip(facts, actions, strict=True))
             if n not in conflicts and n not in problems

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from memorypipe.rank.memory import Memory
+
 __all__ = ["Decided", "PipelineFact"]
 
 
@@ -48,6 +50,9 @@ class Decided:
         rationale: Why.
         flag: Why it is not what the model decided, where users have to know: counted in the
             summary. None for most.
+        rests_on: The memory, as it was, without which it would have come out otherwise though
+            the action does not name it: the one that says so already, or that rests on something
+            newer. None for most.
     """
 
     fact: PipelineFact
@@ -57,3 +62,4 @@ class Decided:
     old_memory: str | None
     rationale: str | None
     flag: str | None = None
+    rests_on: Memory | None = None

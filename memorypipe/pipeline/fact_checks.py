@@ -81,9 +81,11 @@ def _orders(texts: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def _rests_on(fact: str, orders: Sequence[str], clean: Sequence[str]) -> bool:
-    """Whether more of a fact stands in an order than in any plain message."""
-    ordered = max((hits(fact, text) for text in orders), default=0)
-    return ordered > max((hits(fact, text) for text in clean), default=0)
+    """Whether more of a fact stands in an order than in any plain message, or nothing in any."""
+    if not orders:
+        return False
+    plain = max(hits(fact, text) for text in clean)
+    return plain == 0 or max(hits(fact, text) for text in orders) > plain
 
 
 def _is_supported(fact: str, sources: Sequence[str]) -> bool:

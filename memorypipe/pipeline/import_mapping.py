@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from typing import Any, Literal
 
 import orjson
@@ -15,6 +15,7 @@ from memorypipe.schema import RECORD_TYPE_MEMORY
 from memorypipe.text import clean
 
 __all__ = [
+    "CONSTANT",
     "SOURCES",
     "TARGETS",
     "ImportMapping",
@@ -39,7 +40,8 @@ _OBJECTS = ("metadata", "payload")
 #: What a field of a record can become.
 TARGETS = ("text", "record_type", *_TEXTS, *_TIMES, *_LISTS, *_OBJECTS, "vector")
 
-_CONSTANT = "="
+#: Begins what is said of a part of the scope where it is a value and not the name of a field.
+CONSTANT = "="
 
 # Shapes of mem0's own export: the fields that have a meaning here. What is not listed goes to
 # the metadata.
@@ -81,6 +83,8 @@ class ImportMapping:
         scope_keys: The parts that make the scope, in any order; the others go to the metadata.
             None: all.
         keep: Fields that go to the metadata as they are.
+        store: Name of the store that the records come from: their ids mean the same within it.
+            None: not said.
         takes_vectors: Whether vectors are taken over.
     """
 
@@ -89,6 +93,7 @@ class ImportMapping:
     scope: Mapping[str, str]
     scope_keys: tuple[str, ...] | None = None
     keep: tuple[str, ...] = ()
+    store: str | None = None
     takes_vectors: bool = False
 
 
@@ -110,13 +115,14 @@ class Imported:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-def make_mapping(
+def make_mapping(  # noqa: PLR0913  # one keyword per independent choice of an import
     source: str,
     *,
     fields: Mapping[str, str] | None = None,
     scope: Mapping[str, str] | None = None,
     scope_keys: Sequence[str] | None = None,
     keep: Sequence[str] = (),
+    store: str | None = None,
 ) -> ImportMapping:
     """Complete a mapping by what the kind of export says.
 
@@ -129,9 +135,11 @@ def make_mapping(
             (an object, or the pairs of a map column).
         scope_keys: As for `ImportMapping`.
         keep: As for `ImportMapping`.
+        store: As for `ImportMapping`; None for ``"mem0"``, whose ids are unique, is ``"mem0"``.
 
     Raises:
-        InvalidArgumentError: For an unknown source or target, or a constant scope that cannot be.
+        InvalidArgumentError: For an unknown source or target, a blank store, or a constant scope
+            that cannot be.
 
     Example:
         >>> make_mapping("mem0", scope_keys=["user_id"]).fields["text"]
@@ -142,7 +150,9 @@ def make_mapping(
     given = dict(fields or {})
     if unknown := sorted(set(given).difference(TARGETS)):
         raise InvalidArgumentError(f"No field can become {unknown[0]!r}; choices: {TARGETS!r}.")
-    constants = {k: v[1:] for k, v in (scope or {}).items() if v.startswith(_CONSTANT)}
+    if store is not None and not store.strip():
+        raise InvalidArgumentError(f"The store must have a name, got {store!r}.")
+    constants = {k: v[1:] for k, v in (scope or {}).items() if v.startswith(CONSTANT)}
     ids.check_scope(constants)
     default = _MEM0_MAP if source == "mem0" else {name: name for name in TARGETS}
     return ImportMapping(
@@ -151,6 +161,7 @@ def make_mapping(
         scope=dict(scope) if scope else dict(_MEM0_SCOPE) if source == "mem0" else {},
         scope_keys=None if scope_keys is None else tuple(scope_keys),
         keep=tuple(keep),
+        store="mem0" if store is None and source == "mem0" else store,
     )
 
 
@@ -238,7 +249,7 @@ def _scope_parts(record: Mapping[str, Any], mapping: ImportMapping) -> dict[str,
             raise UnreadableError("It has no scope: the field 'scope' is missing.")
         return _as_object(record["scope"], "scope")
     parts = {
-        key: name[1:] if name.startswith(_CONSTANT) else _plain_number(record.get(name))
+        key: name[1:] if name.startswith(CONSTANT) else _plain_number(record.get(name))
         for key, name in mapping.scope.items()
     }
     return {key: value for key, value in parts.items() if value not in (None, "")}
@@ -271,7 +282,22 @@ def _time(record: Mapping[str, Any], mapping: ImportMapping, target: str) -> dat
     parsed = parse_time(value)
     if parsed.unreadable:
         raise UnreadableError(f"The field {name!r}, {_shown(value)}, is no time.")
+    if target == "expires_at" and parsed.at is not None and _is_day(value):
+        # What expires on a day lasts until its end; the last day that there is has none.
+        with suppress(OverflowError):
+            return parsed.at + timedelta(days=1)
     return parsed.at
+
+
+def _is_day(value: Any) -> bool:
+    """Tell whether a time names a day and no hour."""
+    if not isinstance(value, str):
+        return isinstance(value, date) and not isinstance(value, datetime)
+    try:
+        date.fromisoformat(value.strip())
+    except ValueError:
+        return False
+    return True
 
 
 def _words(record: Mapping[str, Any], mapping: ImportMapping, target: str) -> list[str] | None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 import orjson
 
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.logs.records import Record, Reject
-from memorypipe.pipeline.import_known import Asked, asked_of
+from memorypipe.llm.embed.resolve import NO_EMBEDDER
+from memorypipe.logs.records import MAX_EXCERPT_CHARS, Record, Reject
+from memorypipe.pipeline.import_known import Asked, KnownMemories, asked_of
 from memorypipe.pipeline.import_mapping import (
     Imported,
     ImportMapping,
@@ -19,7 +20,7 @@ from memorypipe.pipeline.import_mapping import (
 from memorypipe.pipeline.import_sources import parquet_embedder, read_export
 from memorypipe.table.table import MemoryTable
 
-__all__ = ["ImportRead", "read_import"]
+__all__ = ["ImportRead", "read_import", "without_unsure"]
 
 
 @dataclass(kw_only=True)
@@ -32,6 +33,7 @@ class ImportRead:
         rejects: Records of which no memory can be made.
         skipped: Why records are no memories to take over, and how many.
         digest: Hash of the memories.
+        vectors_left_out: How many of the memories come with a vector that is not taken over.
     """
 
     memories: list[tuple[Imported, Asked]] = field(default_factory=list)
@@ -39,6 +41,7 @@ class ImportRead:
     rejects: list[Reject] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     digest: str = ""
+    vectors_left_out: int = 0
 
     @property
     def records(self) -> int:
@@ -59,24 +62,28 @@ def read_import(
         path: A file, a directory, or a pattern.
         mapping: Which field is what.
         table: Where they are to go; None where there is none yet: no vectors are taken.
-        vectors_by: Name of the embedder that made the vectors of the export; None: the one that a
-            Parquet export names itself. Vectors are taken only where it made the table's, too.
+        vectors_by: Name of the embedder that made the vectors of the export, ``"none"`` where
+            they are the caller's own; None: what a Parquet export of ours says itself. Vectors
+            are taken only where the table's come from the same, and are as wide.
 
     Raises:
         InvalidArgumentError: For `vectors_by` that is not the table's, or where nothing is read.
         LogFormatError: If a file is not of that kind.
     """
     mapping = replace(mapping, takes_vectors=_takes_vectors(path, mapping, table, vectors_by))
+    width = table.vector_dim if table is not None and mapping.takes_vectors else 0
     read, seen = ImportRead(), _Seen()
     hasher = hashlib.blake2b(digest_size=12)
     for record in read_export(path, mapping.source):
         memory = _read_one(record, mapping, read)
         if memory is None:
             continue
-        asked = asked_of(memory)
+        asked = asked_of(memory, mapping.store)
         if (reason := seen.why_not(asked, record)) is not None:
             read.rejects.append(record.reject(reason))
             continue
+        memory, is_whole = _with_fitting(memory, record, mapping, width)
+        read.vectors_left_out += not is_whole
         parts = (memory.scope, memory.text, memory.record_type, memory.values)
         hasher.update(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS))
         read.memories.append((memory, asked))
@@ -98,28 +105,70 @@ def _read_one(record: Record, mapping: ImportMapping, read: ImportRead) -> Impor
     return None
 
 
+def _with_fitting(
+    memory: Imported, record: Record, mapping: ImportMapping, width: int
+) -> tuple[Imported, bool]:
+    """Take a vector of another width out of a memory; and tell whether it has what it came with."""
+    brought = record.value.get(mapping.fields.get("vector"))
+    if brought is None or (width and len(brought) == width):
+        return memory, True
+    values = {name: each for name, each in memory.values.items() if name != "vector"}
+    return replace(memory, values=values), False
+
+
+def without_unsure(read: ImportRead, known: KnownMemories) -> ImportRead:
+    """Reject the records whose id the table knows, and nobody said that it means the same.
+
+    Args:
+        read: The export.
+        known: What the table knows of it.
+    """
+    kept = replace(read, memories=[], places=[], rejects=list(read.rejects))
+    for place, (memory, asked) in zip(read.places, read.memories, strict=True):
+        found = known.find(asked)
+        if found is None or found.by != "unsure":
+            kept.memories.append((memory, asked))
+            kept.places.append(place)
+            continue
+        reason = (
+            f"The id {asked.memory_id or asked.external_id!r} stands for another text in the "
+            f"table, memory {found.memory.memory_id!r}, and nothing says that both come from the "
+            "same store: name it in every import with store (--store), or ask for the update "
+            "with update (--update)."
+        )
+        excerpt = memory.text[:MAX_EXCERPT_CHARS]
+        source, line = place
+        kept.rejects.append(Reject(source=source, line=line, reason=reason, excerpt=excerpt))
+    return kept
+
+
 class _Seen:
     """The ids of an export: each may stand for one memory only."""
 
     def __init__(self) -> None:
-        self._places: dict[tuple[str, str, str | None, str | None], int] = {}
+        self._places: dict[tuple[str, str, str | None, str | None], tuple[str, int]] = {}
 
     def why_not(self, asked: Asked, record: Record) -> str | None:
         if asked.memory_id is None and asked.external_id is None:
             return None
         # Either alone would do, but some stores reuse ids from one scope to the next.
         key = (asked.record_type, asked.scope_key, asked.memory_id, asked.external_id)
-        line = self._places.setdefault(key, record.line)
-        if line == record.line:
+        place = (record.source, record.line)
+        source, line = self._places.setdefault(key, place)
+        if (source, line) == place:
             return None
-        return f"The id {asked.memory_id or asked.external_id!r} stands for line {line} already."
+        where = "" if source == record.source else f" of {source}"
+        return (
+            f"The id {asked.memory_id or asked.external_id!r} stands for line {line}{where} "
+            "already."
+        )
 
 
 def _takes_vectors(
     path: str, mapping: ImportMapping, table: MemoryTable | None, vectors_by: str | None
 ) -> bool:
-    """Whether the vectors of an export were made by the table's embedder."""
-    own = None if table is None else table.embedder
+    """Whether the vectors of an export come from where the table's come from."""
+    own = None if table is None else table.embedder or NO_EMBEDDER
     if vectors_by is not None and table is not None and vectors_by != own:
         raise InvalidArgumentError(
             f"The vectors of the export were made by {vectors_by!r}, those of the table by "

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from memorypipe.errors import LogFormatError
+from memorypipe.llm.embed.resolve import NO_EMBEDDER
 from memorypipe.logs.files import BYTE_ORDER_MARK, find_files, load_json
 from memorypipe.logs.records import Record
-from memorypipe.table.transfer_export import EMBEDDER_KEY
+from memorypipe.table.transfer_export import EMBEDDER_KEY, VERSION_KEY
 
 __all__ = ["parquet_embedder", "read_export"]
 
@@ -44,10 +45,17 @@ def read_export(path: str, source: str) -> Iterator[Record]:
 
 
 def parquet_embedder(path: str) -> str | None:
-    """Read which embedder made the vectors of a Parquet export, where its first file says so."""
+    """Read which embedder made the vectors of a Parquet export, where its first file says so.
+
+    Returns:
+        Its name; ``"none"`` for an export of ours with the caller's own vectors; None where the
+        file does not say.
+    """
     metadata = _open_parquet(find_files(path)[0]).schema_arrow.metadata or {}
-    name = metadata.get(EMBEDDER_KEY.encode())
-    return None if name is None else name.decode()
+    name: bytes | None = metadata.get(EMBEDDER_KEY.encode())
+    if name is not None:
+        return name.decode()
+    return NO_EMBEDDER if VERSION_KEY.encode() in metadata else None
 
 
 def _open_parquet(path: Path) -> pq.ParquetFile:

@@ -130,12 +130,14 @@ def verify_import(table: MemoryTable, path: str, mapping: ImportMapping) -> Veri
 def standing_of(asked: Asked, known: KnownMemories) -> Standing:
     """Say what became of one record."""
     found = known.find(asked)
-    if found is not None and found.is_live and found.text_hash == asked.text_hash:
-        return "found"
-    if found is not None and found.text is None:
-        return "deleted_here"
-    if found is not None and asked.text_hash in found.said:
-        return "changed_here"
+    if found is not None and found.by != "unsure":
+        memory = found.memory
+        if memory.is_live and memory.text_hash == asked.text_hash:
+            return "found"
+        if memory.text is None:
+            return "deleted_here"
+        if memory.has_had(asked):
+            return "changed_here"
     if known.who_says(asked) is not None:
         return "said_elsewhere"
-    return "missing" if found is None else "differs"
+    return "missing" if found is None or found.by == "text" else "differs"

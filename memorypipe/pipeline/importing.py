@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime
 from importlib.metadata import version
@@ -15,13 +15,14 @@ from memorypipe import ids
 from memorypipe.errors import PlanError
 from memorypipe.llm.embed.types import Embedder
 from memorypipe.pipeline.import_known import Asked, KnownMemories, look_up
-from memorypipe.pipeline.import_mapping import Imported, ImportMapping
-from memorypipe.pipeline.import_reading import ImportRead, read_import
+from memorypipe.pipeline.import_mapping import CONSTANT, Imported, ImportMapping
+from memorypipe.pipeline.import_reading import ImportRead, read_import, without_unsure
 from memorypipe.pipeline.plan import Plan
 from memorypipe.pipeline.run_folder import OPEN_WINDOWS, RunFolder
 from memorypipe.pipeline.run_record import write_record
 from memorypipe.pipeline.summary import RunStatus, RunSummary
 from memorypipe.schema import ACTION_OPTIONS, ACTIONS
+from memorypipe.table.backends import check_backend
 from memorypipe.table.table import MemoryTable
 from memorypipe.table.times import now_utc
 from memorypipe.table.transfer_import import IMPORT_KIND
@@ -39,8 +40,8 @@ def import_actions(read: ImportRead, known: KnownMemories) -> pa.Table:
     """Decide what becomes of each memory of an export.
 
     A memory that the table does not know is added. One that it knows by its id changes nothing
-    where it ever said this here, whatever became of it since; else it is updated, unless it is
-    deleted here.
+    where it ever said this here, whatever people or runs have made of it since; else it is
+    updated, unless it is deleted here.
 
     Args:
         read: The export.
@@ -81,17 +82,17 @@ def _action(memory: Imported, asked: Asked, known: KnownMemories, seq: int) -> d
         "text": memory.text,
     }
     found = known.find(asked)
-    if found is None:
-        return {**action, "event": "ADD", "memory_id": asked.memory_id or asked.minted}
-    if asked.text_hash in found.said or found.text is None:
-        why = _UNCHANGED if found.text is not None else _DELETED
+    if found is not None and (found.memory.text is None or found.memory.has_had(asked)):
+        why = _UNCHANGED if found.memory.text is not None else _DELETED
         nothing = {"event": "NONE", "memory_id": None, "rationale": why, "vector": None}
         return {**action, **nothing}
+    if found is None or found.by == "text":
+        return {**action, "event": "ADD", "memory_id": asked.memory_id or asked.minted}
     return {
         **action,
         "event": "UPDATE",
-        "memory_id": found.memory_id,
-        "old_memory": found.text,
+        "memory_id": found.memory.memory_id,
+        "old_memory": found.memory.text,
     }
 
 
@@ -101,6 +102,8 @@ def plan_import(  # noqa: PLR0913  # one keyword per independent choice of an im
     mapping: ImportMapping,
     *,
     vectors_by: str | None = None,
+    update: bool = False,
+    backend: str | None = None,
     run_id: str | None = None,
     clock: Callable[[], datetime] = now_utc,
 ) -> Plan:
@@ -111,6 +114,9 @@ def plan_import(  # noqa: PLR0913  # one keyword per independent choice of an im
         path: The export: a file, a directory, or a pattern.
         mapping: Which field is what.
         vectors_by: As for `read_import`.
+        update: Whether a record updates the memory that has its id also where nothing tells that
+            both come from the same store; else it is rejected where it says something new.
+        backend: Of the table that is to be made, as for `MemoryTable.open`.
         run_id: Names the run; None derives it from the export, the mapping and the version.
         clock: Gives the time of the run.
 
@@ -119,18 +125,23 @@ def plan_import(  # noqa: PLR0913  # one keyword per independent choice of an im
         its ``rejects.jsonl``.
 
     Raises:
-        InvalidArgumentError: As `read_import`.
+        InvalidArgumentError: As `read_import`; or for another back end than the table's.
         LogFormatError: If a file is not of that kind.
         PlanError: If the run is committed already, or under way.
     """
     started = time.monotonic()
-    table = MemoryTable.open(table_uri, create=False) if MemoryTable.exists(table_uri) else None
+    check_backend(backend)
+    table = None
+    if MemoryTable.exists(table_uri):
+        table = MemoryTable.open(table_uri, create=False, backend=backend)
     if table is not None and run_id in table.runs()["run_id"].to_pylist():
         raise PlanError(f"Run {run_id!r} is committed already; choose another run id.")
     base_version = 0 if table is None else table.version
     read = read_import(path, mapping, table=table, vectors_by=vectors_by)
-    actions = import_actions(read, look_up(table, (asked for _, asked in read.memories)))
-    described = {"path": path, "vectors_by": vectors_by, **asdict(mapping)}
+    known = look_up(table, (asked for _, asked in read.memories), update=update)
+    read = without_unsure(read, known)
+    actions = import_actions(read, known)
+    described = {"path": path, "vectors_by": vectors_by, "update": update, **asdict(mapping)}
     if run_id is None:
         run_id = f"import_{ids.digest(read.digest, described, base_version, size=12).hex()}"
     with RunFolder.scratch(table_uri) as scratch:
@@ -146,6 +157,8 @@ def plan_import(  # noqa: PLR0913  # one keyword per independent choice of an im
         "source": described,
         "records": read.records,
         "skipped": dict(read.skipped),
+        "vectors_left_out": read.vectors_left_out,
+        "backend": backend,
         "versions": {"memorypipe": version("memorypipe")},
     }
     folder.write_json("manifest", manifest)
@@ -181,6 +194,8 @@ def apply_import(
     plan: Plan,
     *,
     embedder: str | Embedder | None = None,
+    backend: str | None = None,
+    mirror: str | None = None,
     clock: Callable[[], datetime] = now_utc,
 ) -> RunSummary:
     """Commit an import in one atomic commit, making the table where there is none.
@@ -191,6 +206,8 @@ def apply_import(
     Args:
         plan: Of an import.
         embedder: Makes the vectors that the export does not bring, as for `MemoryTable.open`.
+        backend: As for `MemoryTable.open`; None: as the plan says.
+        mirror: As for `MemoryTable.open`.
         clock: Gives the time of the commit.
 
     Returns:
@@ -201,11 +218,21 @@ def apply_import(
     actions = folder.read_table("actions", IMPORT_ACTIONS)
     summary = plan.summary()
     if actions.num_rows:
-        result = MemoryTable.open(plan.table_uri, embedder=embedder, clock=clock).commit(
+        table = MemoryTable.open(
+            plan.table_uri,
+            backend=backend or plan.manifest.get("backend"),
+            embedder=embedder,
+            mirror=mirror,
+            clock=clock,
+        )
+        result = table.commit(
             _without_unused(actions),
             run_id=plan.run_id,
             base_version=plan.base_version,
-            info={"source": plan.manifest["source"], "records": plan.manifest["records"]},
+            info={
+                "source": _nameless(plan.manifest["source"]),
+                "records": plan.manifest["records"],
+            },
             on_conflict="skip",
             imports=True,
         )
@@ -225,6 +252,19 @@ def apply_import(
     )
     write_record(folder, {**folder.read_json("run"), **summary.to_dict()})
     return summary
+
+
+def _nameless(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe an import for the table, which outlives it: what was what, and not whose.
+
+    Args:
+        source: Of the plan's manifest: the path, and the mapping.
+    """
+    scope = {
+        key: CONSTANT if name.startswith(CONSTANT) else name
+        for key, name in source["scope"].items()
+    }
+    return {**{name: each for name, each in source.items() if name != "path"}, "scope": scope}
 
 
 def _without_unused(actions: pa.Table) -> pa.Table:

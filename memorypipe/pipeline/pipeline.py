@@ -31,6 +31,7 @@ from memorypipe.pipeline.run_record import write_record
 from memorypipe.pipeline.settings import ConsolidationSettings
 from memorypipe.pipeline.summary import RunStatus, RunSummary
 from memorypipe.rank.lookup import Lookup
+from memorypipe.table.backends import check_backend
 from memorypipe.table.guards import MaxRetired
 from memorypipe.table.table import MemoryTable
 from memorypipe.table.times import now_utc
@@ -79,6 +80,9 @@ class MemoryPipeline:
         embedder: Makes the vectors of the memories: ``"wordllama"``, ``"none"``, or an embedder,
             as `EndpointEmbedder`. None for the table's own where it needs no address, and for a
             new table ``"wordllama"`` where the extra ``embed`` is installed, else ``"none"``.
+        backend: How a new table is stored, ``"lance"`` or ``"parquet"``; None for what the table
+            has, or its plan says, or ``"lance"``.
+        mirror: A folder that commits keep as plain Parquet, as for `MemoryTable.open`.
         redact: Gives for a list of texts what may be seen of them, as for `read_conversations`;
             applied to every source before anything else sees it. A `ConversationLog` must have
             been read with a function of its own then.
@@ -106,6 +110,8 @@ class MemoryPipeline:
         max_cost: float | None = None,
         batch: BatchSettings | None = None,
         embedder: str | Embedder | None = None,
+        backend: str | None = None,
+        mirror: str | None = None,
         redact: Redact | None = None,
         on_progress: Callable[[Progress], None] = _ignore,
         clock: Callable[[], datetime] = now_utc,
@@ -142,6 +148,8 @@ class MemoryPipeline:
             ),
             batch=batch,
             embedder=embedder,
+            backend=check_backend(backend),
+            mirror=mirror,
         )
 
         if batch is not None:
@@ -288,7 +296,13 @@ class MemoryPipeline:
         """
         if is_import(plan):
             config = self._config
-            return apply_import(plan, embedder=config.embedder, clock=config.clock)
+            return apply_import(
+                plan,
+                embedder=config.embedder,
+                backend=config.backend,
+                mirror=config.mirror,
+                clock=config.clock,
+            )
         started = time.monotonic()
         summary = plan.summary()
         self._config.on_progress(Progress(stage="commit", done=0, total=summary.windows))
@@ -297,7 +311,13 @@ class MemoryPipeline:
         if actions.num_rows or ledger.num_rows:
             uri, named = self.table_uri, plan.manifest.get("embedder")
             embedder = embedder_to_apply(self._config.embedder, named, uri)
-            table = MemoryTable.open(uri, embedder=embedder, clock=self._config.clock)
+            table = MemoryTable.open(
+                uri,
+                backend=self._config.backend or plan.manifest.get("backend"),
+                embedder=embedder,
+                mirror=self._config.mirror,
+                clock=self._config.clock,
+            )
             result = commit_plan(
                 table,
                 actions,

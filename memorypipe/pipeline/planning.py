@@ -87,6 +87,8 @@ class PlanConfig:
     bounds: Bounds = field(default_factory=Bounds)
     batch: BatchSettings | None = None
     embedder: str | Embedder | None = None
+    backend: str | None = None
+    mirror: str | None = None
 
 
 class Planning:
@@ -114,7 +116,9 @@ class Planning:
         uri = config.table_uri
         table = None
         if MemoryTable.exists(uri):
-            table = MemoryTable.open(uri, create=False, embedder=config.embedder)
+            table = MemoryTable.open(
+                uri, create=False, backend=config.backend, embedder=config.embedder
+            )
         if table is not None and run_id in table.runs()["run_id"].to_pylist():
             raise PlanError(f"Run {run_id!r} is committed already; choose another run id.")
         self._embedder = embedder_to_plan(config.embedder, table)
@@ -288,6 +292,7 @@ class Planning:
             "base_version": self._base_version or 0,
             "stages": self._stages(),
             "settings": self._settings.to_dict(),
+            "backend": config.backend,
             "embedder": NO_EMBEDDER if self._embedder is None else self._embedder.name,
             "versions": {name: version(name) for name in packages},
         }

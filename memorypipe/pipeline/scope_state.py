@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from memorypipe import ids
+from memorypipe.evidence.claims import unfounded
 from memorypipe.evidence.likeness import near_key
 from memorypipe.pipeline.decided import Decided, PipelineFact
 from memorypipe.pipeline.verification import verified
@@ -67,12 +68,16 @@ class ScopeState:
             self._index = ScopeIndex(settings, self._memories.values(), self._vectors)
         return self._index
 
+    def find(self, memory_id: str | None) -> Memory | None:
+        """Give a live memory; None where there is none."""
+        return self._memories.get(memory_id or "")
+
     def settle(self, decided: Decided) -> Decided:
         """Bring a decision in line with everything that is known of the scope.
 
         Older evidence never changes a memory that rests on newer; what does not stand the checks
         of `verified` becomes a memory of its own; and a memory that says the same already, shown
-        to the model or not, makes an ADD a NONE.
+        to the model or not, makes an ADD a NONE, and an UPDATE of another memory a DELETE.
         """
         if decided.event in {"UPDATE", "DELETE"} and self._is_late(decided):
             return replace(
@@ -82,20 +87,41 @@ class ScopeState:
                 old_memory=None,
                 text=decided.fact.text,
                 rationale="late evidence: the memory rests on something said later",
+                rests_on=self._memories.get(decided.memory_id or ""),
             )
         decided = verified(decided, self._memories.get(decided.memory_id or ""))
-        return self._settle_add(decided) if decided.event == "ADD" else decided
+        if decided.event == "ADD":
+            return self._settle_add(decided)
+        return self._settle_update(decided) if decided.event == "UPDATE" else decided
 
     def _settle_add(self, decided: Decided) -> Decided:
         known = self._by_text.get(_says(decided.text))
         if known is None:
             return replace(decided, memory_id=self._mint(decided.text))
+        own = decided.fact.text
+        if decided.text != own and unfounded(own, [self._memories[known].text]):
+            # The memory says what the model made of the fact, and not all of the fact.
+            return self._settle_add(replace(decided, text=own))
         return replace(
             decided,
             event="NONE",
             memory_id=None,
             text=decided.fact.text,
             rationale=f"already known as {known}",
+            rests_on=self._memories[known],
+        )
+
+    def _settle_update(self, decided: Decided) -> Decided:
+        """Let a memory go that would come to say what another one says already."""
+        known = self._by_text.get(_says(decided.text))
+        if known in {None, decided.memory_id}:
+            return decided
+        return replace(
+            decided,
+            event="DELETE",
+            text=decided.fact.text,
+            rationale=f"what it would say is known as {known}",
+            rests_on=self._memories[known],
         )
 
     def _is_late(self, decided: Decided) -> bool:
@@ -152,7 +178,10 @@ class ScopeState:
         return memory
 
     def holds(self, decided: Decided) -> bool:
-        """Whether the action fits the state: its target stands and says what was decided on."""
+        """Whether the action fits the state: all that it was decided on is as it was."""
+        rests_on = decided.rests_on
+        if rests_on is not None and self._memories.get(rests_on.id) != rests_on:
+            return False
         if decided.event not in {"UPDATE", "DELETE"}:
             return True
         memory = self._memories.get(decided.memory_id or "")

@@ -24,7 +24,7 @@ __all__ = [
     "system_text",
 ]
 
-PROMPT_VERSION = "1"
+PROMPT_VERSION = "2"
 HINT_MODES = ("replace", "append")
 
 

@@ -62,17 +62,20 @@ _FIELDS = (
     Field(
         name="text",
         schema=_STRING_OR_NULL,
-        rule="ADD: the new memory; UPDATE: the memory after the change; else null",
+        # An ADD that repeated its fact would cost as much again, and could get it wrong.
+        rule="UPDATE: the whole memory after the change; else null, an ADD takes the fact as it is",
     ),
     Field(name="rationale", schema={"type": "string"}, rule="why, in a few words"),
 )
+
+_NEW_FACT = "Is learning to weave"
 
 _EXAMPLES = (
     Example(
         given=(
             'memories: {"id":"0","text":"Rents a flat in Tromsø with Oskar"}\n'
             'facts: {"fact":0,"text":"Now rents a flat in Bodø"} '
-            '{"fact":1,"text":"Is learning to weave"}'
+            f'{{"fact":1,"text":"{_NEW_FACT}"}}'
         ),
         items=(
             {
@@ -86,7 +89,7 @@ _EXAMPLES = (
                 "fact": 1,
                 "event": "ADD",
                 "target_id": None,
-                "text": "Is learning to weave",
+                "text": None,
                 "rationale": "new",
             },
         ),
@@ -106,7 +109,9 @@ _RULES = f"{_DATA_RULE}\n\n{format_rule(_WRAPPER, _FIELDS, _EXAMPLES)}"
 DECIDE_RESPONSE_FORMAT = response_format("actions", _WRAPPER, _FIELDS)
 
 _EXAMPLE_TEXTS = frozenset(
-    normalise(str(item["text"])) for example in _EXAMPLES for item in example.items
+    normalise(text)
+    for text in (_NEW_FACT, *(item["text"] for example in _EXAMPLES for item in example.items))
+    if text is not None
 )
 
 
@@ -165,4 +170,13 @@ def _line(key: str, name: str | int, record: Fact | Existing) -> str:
         # Memories of others may carry anything under these keys.
         if isinstance(detail, str) and detail.strip():
             shown[name_of] = clean(detail)[0]
+    if "event_time" in shown:
+        shown["event_time"] = _brief(shown["event_time"])
     return orjson.dumps(shown).decode()
+
+
+def _brief(time: str) -> str:
+    """A time in UTC without what says nothing: it stands in every line, and digits are dear."""
+    if not time.endswith("+00:00"):
+        return time
+    return time.removesuffix("+00:00").removesuffix(":00").removesuffix("T00:00")

@@ -14,6 +14,7 @@ from memorypipe.llm.batch.records import BatchFolder
 from memorypipe.llm.journal.catalog import SEGMENT_SUFFIX
 from memorypipe.llm.journal.files import claim, index_path
 from memorypipe.llm.journal.types import JournalSettings
+from memorypipe.table.file_stats import written_at
 from memorypipe.table.run_folders import FoundRun, list_runs
 from memorypipe.table.run_status import is_under_way
 
@@ -87,8 +88,10 @@ def _remove_batches(folder: Path, kept_runs: set[str], before: datetime) -> int:
     batches = BatchFolder(folder / "batches")
     removed = 0
     for record in batches.records():
-        written_at = _written_at(batches.file(record.name, "json"))
-        if not record.is_open and record.run_id not in kept_runs and written_at <= before:
+        moment = written_at(batches.file(record.name, "json"))
+        if moment is None or moment > before:
+            continue
+        if not record.is_open and record.run_id not in kept_runs:
             batches.drop(record)
             removed += 1
     return removed
@@ -102,11 +105,13 @@ def _remove_segments(
     finished_after_s = JournalSettings().finished_after_s
     removed = 0
     for path in sorted(journal.glob(f"*{SEGMENT_SUFFIX}")):
-        written_at = _written_at(path)
-        if written_at > before or (needed_from is not None and written_at >= needed_from):
+        moment = written_at(path)
+        if moment is None or moment > before:
+            continue
+        if needed_from is not None and moment >= needed_from:
             continue
         with claim(path, now=now.timestamp(), finished_after_s=finished_after_s) as is_free:
-            if is_free and _written_at(path) == written_at:
+            if is_free and written_at(path) == moment:
                 path.unlink()
                 index_path(path).unlink(missing_ok=True)
                 removed += 1
@@ -118,7 +123,3 @@ def _started_at(run: FoundRun) -> datetime:
     if run.record is not None and "started_at" in run.record:
         return datetime.fromisoformat(run.record["started_at"]).astimezone(UTC)
     return datetime.min.replace(tzinfo=UTC)
-
-
-def _written_at(path: Path) -> datetime:
-    return datetime.fromtimestamp(path.stat().st_mtime, UTC)

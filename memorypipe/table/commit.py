@@ -21,10 +21,11 @@ from memorypipe.table.guards import Guards, guarded_reasons
 from memorypipe.table.ledger import write_ledger
 from memorypipe.table.new_rows import new_rows
 from memorypipe.table.records import Head, RunRecord
-from memorypipe.table.rows import Stamp, closing_rows
+from memorypipe.table.reembed import REEMBED_KIND
+from memorypipe.table.rows import Stamp, closing_rows, expired_by
 from memorypipe.table.storage import ADDRESS, Snapshot
 from memorypipe.table.times import Clock, next_commit_time, revisions_expire_at
-from memorypipe.table.transaction import CommitResult, Transaction, moment_of
+from memorypipe.table.transaction import CommitResult, Transaction, moment_of, runs_where
 
 __all__ = ["BatchCommit", "CommitRequest"]
 
@@ -114,18 +115,19 @@ class BatchCommit:
             InvalidArgumentError: For a vector that the table cannot take.
         """
         request = self._request
-        check_given(request.batch, snapshot.head.vector_dim)
+        self._batch = _given(snapshot, request)
+        check_given(self._batch, snapshot.head.vector_dim)
         base_time = (
             None if request.base_version is None else moment_of(snapshot, request.base_version)
         )
+        moment = next_commit_time(clock, snapshot.head.committed_at)
         held_back = self._leave_erased_out(snapshot)
         blocked = self._leave_blocked_out(snapshot)
-        folded, known = _fold_until_known(snapshot, self._batch, base_time)
-        if guarded := guarded_reasons(
-            snapshot, request.run_id, self._retired(folded), request.guards
-        ):
+        folded, known = _fold_until_known(snapshot, self._batch, base_time, moment)
+        retired = self._retired(folded, known, moment)
+        if guarded := guarded_reasons(snapshot, request.run_id, retired, request.guards, moment):
             self._batch = without_scopes(self._batch, guarded)
-            folded, known = _fold_until_known(snapshot, self._batch, base_time)
+            folded, known = _fold_until_known(snapshot, self._batch, base_time, moment)
         held_back |= guarded | self._held_back(folded)
         folded.blocked = sum(blocked[key] for key in blocked.keys() - held_back.keys())
         if not len(folded.changes) and not self._ledger.rows_without(frozenset(held_back)).num_rows:
@@ -139,7 +141,6 @@ class BatchCommit:
                 held_back=held_back,
             )
         ledger, ledger_rows = self._ledger.write(frozenset(held_back))
-        moment = next_commit_time(clock, snapshot.head.committed_at)
         run = replace(
             self._record(folded, snapshot.head.number + 1, moment),
             held_back=without_scope_keys(held_back, snapshot.head.settings),
@@ -153,7 +154,7 @@ class BatchCommit:
         request = self._request
         scope_keys = {*request.batch.scopes, *self._ledger.scope_keys()}
         erased = erased_reasons(snapshot.head.settings, scope_keys)
-        self._batch = without_scopes(request.batch, erased)
+        self._batch = without_scopes(self._batch, erased)
         return erased
 
     def _leave_blocked_out(self, snapshot: Snapshot) -> Counter[str]:
@@ -162,9 +163,12 @@ class BatchCommit:
         self._batch, blocked = without_blocked(self._batch, blocks)
         return blocked
 
-    def _retired(self, folded: Folded) -> Counter[str]:
-        deletes = folded.changes.last.filter(pc.equal(folded.changes.event, "DELETE"))
-        return Counter(self._batch.actions["scope_key"].take(deletes).to_pylist())
+    def _retired(self, folded: Folded, known: Known, moment: datetime) -> Counter[str]:
+        """Count the live memories that are deleted, by scope key."""
+        deletes = folded.changes.base.filter(pc.equal(folded.changes.event, "DELETE"))
+        rows = known.rows.select(["scope_key", "is_live", "expires_at"]).take(deletes)
+        live = rows.filter(pc.and_not(rows["is_live"], expired_by(rows, moment)))
+        return Counter(live["scope_key"].to_pylist())
 
     def _held_back(self, folded: Folded) -> dict[str, str]:
         conflicts = folded.conflicts
@@ -226,8 +230,22 @@ class BatchCommit:
         )
 
 
+def _given(snapshot: Snapshot, request: CommitRequest) -> Batch:
+    """Give the batch; without its vectors where the table has moved to other ones since."""
+    batch, base = request.batch, request.base_version
+    vectors = batch.actions["vector"]
+    if base is None or base >= snapshot.head.number or vectors.null_count == len(vectors):
+        return batch
+    if all(run.number <= base or run.kind != REEMBED_KIND for run in runs_where(snapshot)):
+        return batch
+    place = batch.actions.schema.get_field_index("vector")
+    field = batch.actions.schema.field(place)
+    nothing = pa.nulls(len(vectors), field.type)
+    return replace(batch, actions=batch.actions.set_column(place, field, nothing))
+
+
 def _fold_until_known(
-    snapshot: Snapshot, batch: Batch, base_time: datetime | None
+    snapshot: Snapshot, batch: Batch, base_time: datetime | None, moment: datetime
 ) -> tuple[Folded, Known]:
     """Fold; where that needs ids which nobody looked up, look them up and fold again."""
     named = batch.actions["memory_id"].drop_null()
@@ -235,7 +253,7 @@ def _fold_until_known(
     wanted = pc.unique(named)
     while True:
         known = Known(rows=snapshot.locate(wanted, hashes), looked_up=wanted)
-        folded = fold(batch, known, base_time=base_time)
+        folded = fold(batch, known, now=moment, base_time=base_time)
         if not folded.unseen:
             return folded, known
         wanted = pc.unique(pa.concat_arrays([wanted, pa.array(sorted(folded.unseen))]))

@@ -1,7 +1,7 @@
 """Forget: tombstones that also keep out what says the same, or comes from the same messages."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -12,15 +12,20 @@ from memorypipe.errors import InvalidArgumentError, TableError
 from memorypipe.table.blocks import FORGET_EVENT, forgotten_payload, said_hashes
 from memorypipe.table.records import RunRecord
 from memorypipe.table.revisions import emptied, replacing, revised, with_columns
-from memorypipe.table.rows import Stamp
+from memorypipe.table.rows import Stamp, one_record
+from memorypipe.table.run_log import RunLog
 from memorypipe.table.storage import Snapshot, Where
 from memorypipe.table.times import Clock, next_commit_time
-from memorypipe.table.transaction import CommitResult, Transaction
+from memorypipe.table.transaction import CommitResult, Transaction, runs_where
 from memorypipe.table.undone import numbered
 
-__all__ = ["Forget", "Forgotten", "make_forget"]
+__all__ = ["FORGET_KIND", "Forget", "Forgotten", "make_forget"]
 
-_KIND = "forget"
+FORGET_KIND = "forget"
+"""Kind of the runs that forget."""
+
+_KEY_COLUMNS = ("record_type", "memory_id")
+_Key = tuple[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +35,8 @@ class Forgotten:
     Attributes:
         memory_id: One memory.
         scope_key: All of one scope, as from `memorypipe.ids.scope_key`.
-        source_id: All that comes from one message.
+        source_id: All that ever came from one message.
+        record_type: That of `memory_id`, where records of several types have it.
 
     Raises:
         InvalidArgumentError: Where nothing is named, or a memory and something else.
@@ -39,6 +45,7 @@ class Forgotten:
     memory_id: str | None = None
     scope_key: str | None = None
     source_id: str | None = None
+    record_type: str | None = None
 
     def __post_init__(self) -> None:
         others = self.scope_key is not None or self.source_id is not None
@@ -49,23 +56,70 @@ class Forgotten:
                 f"{'no' if self.scope_key is None else 'a'} scope."
             )
 
+        if self.record_type is not None and self.memory_id is None:
+            raise InvalidArgumentError(
+                f"record_type={self.record_type!r} says which memory is meant by a memory_id; "
+                "give the id too."
+            )
+
     @property
     def name(self) -> str:
-        """For the run id: a memory by its id, and no word of whose scope or what source."""
+        """For the run id: no word of which memory, whose scope or what source."""
         if self.memory_id is not None:
-            return self.memory_id
+            return ids.digest(self.memory_id, size=8).hex()
         return ids.digest(self.scope_key, self.source_id, size=8).hex()
 
-    def ids_in(self, snapshot: Snapshot) -> list[str]:
-        """Find the memories."""
+    def rows_in(self, snapshot: Snapshot) -> pa.Table:
+        """Read all revisions of what is meant; columns as from `Snapshot.locate`.
+
+        Raises:
+            InvalidArgumentError: If several records have the id, and `record_type` is None.
+        """
         if self.memory_id is not None:
-            return [self.memory_id]
+            rows = _revisions(snapshot, [self.memory_id])
+            return one_record(rows, self.memory_id, self.record_type)
+        records = self._records_in(snapshot)
+        rows = _revisions(snapshot, sorted({memory_id for _, memory_id in records}))
+        # Another record may have the same id.
+        return rows.filter(pa.array([each in records for each in _keys(rows)], pa.bool_()))
+
+    def check_purge(self, snapshot: Snapshot) -> None:
+        """Check that erasing takes nothing but what is meant: it goes by the id alone.
+
+        Raises:
+            InvalidArgumentError: If records of several types have the id.
+        """
+        if self.memory_id is None:
+            return
+        kinds = set(_revisions(snapshot, [self.memory_id])["record_type"].to_pylist())
+        if len(kinds) > 1:
+            raise InvalidArgumentError(
+                f"{self.memory_id!r} is the id of {len(kinds)} records, of the types "
+                f"{sorted(kinds)!r}, and purge cannot tell them apart; erase it in its scope: "
+                "table.erase([EraseRequest(memory_id=…, scope=…)])."
+            )
+
+    def _records_in(self, snapshot: Snapshot) -> set[_Key]:
         keys = None if self.scope_key is None else [self.scope_key]
-        where = Where(scope_keys=keys, rows="current")
-        rows = snapshot.scan(["memory_id", "source_ids"], where)
-        if self.source_id is not None:
-            rows = rows.take(pa.array(_citing(rows["source_ids"], self.source_id), pa.int64()))
-        return sorted(set(rows["memory_id"].to_pylist()))
+        if self.source_id is None:
+            where = Where(scope_keys=keys, rows="current")
+            return set(_keys(snapshot.scan(_KEY_COLUMNS, where)))
+        columns = [*_KEY_COLUMNS, "source_ids", "valid_from"]
+        rows = snapshot.scan(columns, Where(scope_keys=keys))
+        # What was undone is not what a memory comes from.
+        log = RunLog(runs_where(snapshot))
+        undone = pa.array(log.times_us(log.off), pa.int64())
+        rows = rows.filter(pc.invert(pc.is_in(rows["valid_from"].cast(pa.int64()), undone)))
+        cited = pa.array(_citing(rows["source_ids"], self.source_id), pa.int64())
+        return set(_keys(rows.take(cited)))
+
+
+def _revisions(snapshot: Snapshot, memory_ids: Sequence[str]) -> pa.Table:
+    return snapshot.locate(pa.array(memory_ids, pa.string()), pa.array([], pa.string()))
+
+
+def _keys(rows: pa.Table) -> Iterator[_Key]:
+    return zip(*(rows[name].to_pylist() for name in _KEY_COLUMNS), strict=True)
 
 
 def _citing(lists: pa.ChunkedArray, source_id: str) -> list[int]:
@@ -81,7 +135,7 @@ def make_forget(
 ) -> "Forget":
     """Prepare to forget, under a run id that is free."""
     taken = snapshot.scan(["memory_id"], Where(record_type="run"))["memory_id"].to_pylist()
-    return Forget(run_id=numbered(_KIND, what.name, taken), what=what, labels=labels)
+    return Forget(run_id=numbered(FORGET_KIND, what.name, taken), what=what, labels=labels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,16 +157,17 @@ class Forget:
     def content_hash(self) -> str:
         """Of what is asked."""
         what = self.what
-        return ids.digest(_KIND, what.memory_id, what.scope_key, what.source_id).hex()
+        named = (what.memory_id, what.scope_key, what.source_id, what.record_type)
+        return ids.digest(FORGET_KIND, *named).hex()
 
     def build(self, snapshot: Snapshot, clock: Clock) -> Transaction | CommitResult:
         """Build the commit: a tombstone for each memory, deleted ones included.
 
         Raises:
             TableError: If the one memory that is named is not there.
+            InvalidArgumentError: If the one id that is named is that of several.
         """
-        names = pa.array(self.what.ids_in(snapshot), pa.string())
-        rows = snapshot.locate(names, pa.array([], pa.string()))
+        rows = self.what.rows_in(snapshot)
         if self.what.memory_id is not None and not rows.num_rows:
             raise TableError(
                 f"There is no memory {self.what.memory_id!r} in the table, so it cannot be "
@@ -134,7 +189,7 @@ class Forget:
         run = RunRecord(
             run_id=self.run_id,
             part=self.part,
-            kind=_KIND,
+            kind=FORGET_KIND,
             number=snapshot.head.number + 1,
             committed_at=moment,
             content_hash=self.content_hash,
@@ -149,16 +204,14 @@ def _with_evidence(tombstones: pa.Table, revisions: pa.Table) -> pa.Table:
 
     Later evidence can then be told from the same, even when the revisions are gone.
     """
-    hashes: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    sources: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    names = ["record_type", "memory_id", "text_hash", "source_ids", "payload", "event"]
+    hashes: defaultdict[_Key, set[str]] = defaultdict(set)
+    sources: defaultdict[_Key, set[str]] = defaultdict(set)
+    names = [*_KEY_COLUMNS, "text_hash", "source_ids", "payload", "event"]
     for row in revisions.select(names).to_pylist():
         key = (row["record_type"], row["memory_id"])
         hashes[key].update(said_hashes(row))
         sources[key].update(row["source_ids"] or ())
-    keys = list(
-        zip(*(tombstones[name].to_pylist() for name in ("record_type", "memory_id")), strict=True)
-    )
+    keys = list(_keys(tombstones))
     payloads = pa.array([forgotten_payload(hashes[key]) for key in keys], pa.string())
     cited = pa.array([sorted(sources[key]) or None for key in keys], pa.list_(pa.string()))
     return with_columns(tombstones, {"payload": payloads, "source_ids": cited})

@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from memorypipe.errors import InvalidArgumentError
+from memorypipe.table.live_rows import live_rows
 from memorypipe.table.storage import Snapshot, Where
 from memorypipe.table.transaction import runs_where
 
@@ -61,7 +63,7 @@ class Guards:
 
 
 def guarded_reasons(
-    snapshot: Snapshot, run_id: str, retired: Mapping[str, int], guards: Guards
+    snapshot: Snapshot, run_id: str, retired: Mapping[str, int], guards: Guards, now: datetime
 ) -> dict[str, str]:
     """Find the scopes in which a run would delete too much.
 
@@ -72,6 +74,7 @@ def guarded_reasons(
         run_id: The run.
         retired: Scope key to the number of live memories that this commit would delete.
         guards: The limits.
+        now: What has expired by then (UTC) is not live.
 
     Returns:
         Scope key to the reason.
@@ -83,7 +86,7 @@ def guarded_reasons(
     suspects = {key: count for key, count in total.items() if count > guards.floor}
     if not suspects:
         return {}
-    live = Counter(_live(snapshot, suspects))
+    live = Counter(_live(snapshot, suspects, now))
     reasons = {}
     for key, count in suspects.items():
         before = live[key] + count - asked[key]
@@ -97,8 +100,8 @@ def guarded_reasons(
     return reasons
 
 
-def _live(snapshot: Snapshot, scope_keys: Collection[str]) -> list[str]:
-    rows = snapshot.scan(["scope_key"], Where(scope_keys=scope_keys, rows="live"))
+def _live(snapshot: Snapshot, scope_keys: Collection[str], now: datetime) -> list[str]:
+    rows = live_rows(snapshot, scope_keys, ["scope_key"], commit_time=None, now=now)
     listed: list[str] = rows["scope_key"].to_pylist()
     return listed
 

@@ -4,19 +4,19 @@ A file is written before the commit that names it in its run row: what a run row
 does not count.
 """
 
-import contextlib
 import re
 from collections.abc import Collection, Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from memorypipe import ids
 from memorypipe.schema import LEDGER
+from memorypipe.table.parquet.places import Place, open_place
+from memorypipe.table.parquet.storage import objects_place
 
 __all__ = [
     "LEDGER_FILE",
@@ -58,26 +58,25 @@ def write_ledger(uri: str, ledger: pa.Table, *, run_id: str) -> str:
 
 def read_ledger(uri: str, name: str) -> pa.Table:
     """Read a ledger file: schema `LEDGER_FILE`."""
-    filesystem, folder = _folder(uri)
-    return pq.read_table(f"{folder}/{name}", filesystem=filesystem, schema=LEDGER_FILE)
+    names = LEDGER_FILE.names
+    return _read(_place(uri), name, names).select(names).cast(LEDGER_FILE)
 
 
 def write_ledger_file(uri: str, rows: pa.Table, *, run_id: str) -> str:
     """Write rows of `LEDGER_FILE`, whatever their keys say, under a new name."""
-    filesystem, folder = _folder(uri)
-    filesystem.create_dir(folder, recursive=True)
     # Two processes may commit one run at once: neither may write into the other's file.
     name = f"{_UNSAFE.sub('_', run_id)[:_NAME_CHARS]}-{uuid4().hex}.parquet"
-    pq.write_table(rows, f"{folder}/{name}", filesystem=filesystem)
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink)
+    _place(uri).write(f"{_FOLDER}/{name}", sink.getvalue())
     return name
 
 
 def remove_ledgers(uri: str, names: Iterable[str]) -> None:
     """Remove ledger files that no run names any more; those that are gone already stay so."""
-    filesystem, folder = _folder(uri)
+    place = _place(uri)
     for name in names:
-        with contextlib.suppress(FileNotFoundError):
-            filesystem.delete_file(f"{folder}/{name}")
+        place.remove(f"{_FOLDER}/{name}")
 
 
 def unnamed_ledgers(uri: str, named: Collection[str | None]) -> dict[str, datetime]:
@@ -90,10 +89,10 @@ def unnamed_ledgers(uri: str, named: Collection[str | None]) -> dict[str, dateti
     Returns:
         Name to when it was written (UTC).
     """
-    filesystem, folder = _folder(uri)
-    found = filesystem.get_file_info(pafs.FileSelector(folder, allow_not_found=True))
+    listing = _place(uri).listing(_FOLDER)
+    found = {path.removeprefix(f"{_FOLDER}/"): time for path, time in listing.items()}
     return {
-        each.base_name: each.mtime for each in found if each.is_file and each.base_name not in named
+        name: datetime.fromtimestamp(time, UTC) for name, time in found.items() if name not in named
     }
 
 
@@ -107,21 +106,16 @@ def read_ledger_keys(uri: str, names: Iterable[str]) -> pa.Array:
     Returns:
         `fixed_size_binary(16)`, sorted, each key once.
     """
-    filesystem, folder = _folder(uri)
-    chunks = [
-        chunk
-        for name in names
-        for chunk in pq.read_table(f"{folder}/{name}", columns=["key"], filesystem=filesystem)[
-            "key"
-        ].chunks
-    ]
+    place = _place(uri)
+    chunks = [chunk for name in names for chunk in _read(place, name, ["key"])["key"].chunks]
     keys = pc.unique(pa.chunked_array(chunks, LEDGER_KEY))
     return keys.take(pc.sort_indices(keys))
 
 
-def _folder(uri: str) -> tuple[pafs.FileSystem, str]:
-    if "://" in uri:
-        filesystem, path = pafs.FileSystem.from_uri(uri)
-    else:
-        filesystem, path = pafs.LocalFileSystem(), uri
-    return filesystem, f"{path}/{_FOLDER}"
+def _read(place: Place, name: str, columns: list[str]) -> pa.Table:
+    with pq.ParquetFile(place.source(f"{_FOLDER}/{name}")) as opened:
+        return opened.read(columns=columns)
+
+
+def _place(uri: str) -> Place:
+    return open_place(uri, objects_place)

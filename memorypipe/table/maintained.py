@@ -16,7 +16,7 @@ from memorypipe.table.records import Settings
 from memorypipe.table.settings_commit import SettingsCommit, check_days, unblocked
 from memorypipe.table.storage import Storage
 from memorypipe.table.times import Clock
-from memorypipe.table.transaction import CommitResult, transact
+from memorypipe.table.transaction import CommitResult, check_writable, transact
 from memorypipe.table.vacuum import DEFAULT_OLDER_THAN, VacuumReport, vacuum
 
 __all__ = ["UNCHANGED", "Maintained"]
@@ -74,7 +74,11 @@ class Maintained(Reader):
         """Merge small files, put the rows of a scope together and refresh the indexes.
 
         Changes no row and no result. Safe beside writers and readers.
+
+        Raises:
+            TableVersionError: If the table was written by a newer library.
         """
+        check_writable(self._storage.snapshot())
         self._storage.optimize()
 
     def vacuum(self, *, older_than: timedelta = DEFAULT_OLDER_THAN) -> VacuumReport:
@@ -83,7 +87,9 @@ class Maintained(Reader):
         What commits left half-written goes too. The artifacts of a run (its folder, the journal
         segments and batch records of its time) go `artifact_ttl_days` after its commit; those of
         runs that are not committed stay. Where revisions are dropped, the table's history
-        horizon moves: earlier moments can no longer be read, nor earlier runs be undone.
+        horizon moves: earlier moments can no longer be read, nor earlier runs be undone. Of what a
+        run with ``revisions=False`` superseded, only the runs that had written it cannot be undone
+        any more.
 
         Args:
             older_than: Old versions, and files that no version names, go from this age on; a
@@ -113,7 +119,8 @@ class Maintained(Reader):
         commits; and, where they lie beside the table, from plans, windows, facts, rejects and
         reports of runs, batches, and the reply journal. Of a scope that a single source or memory
         is erased from, the journal and the runs lose everything: nobody can tell which reply it
-        came from. Memories go whole: what a later revision says was built on the earlier ones.
+        came from. Memories go whole: what a later revision says was built on the earlier ones. A
+        run whose name tells of what goes gets another one; committed again, it is still known.
 
         Then everything is searched again. Neither undo nor an old plan brings it back: an erased
         scope takes nothing in until `unblock`, and the messages of an erased source stay dealt
@@ -139,10 +146,7 @@ class Maintained(Reader):
     def _erase_one(self, request: EraseRequest) -> CommitResult:
         receipt = self.erase([request])
         if not receipt.is_complete:
-            raise TableError(
-                f"It is erased from the table, but was found again in {len(receipt.checked.left)} "
-                f"files, {receipt.checked.left[0].path!r} first. Remove these, and erase it again."
-            )
+            raise TableError(receipt.advice)
         return CommitResult(
             outcome="nothing" if receipt.run_id is None else "landed",
             version=receipt.version,

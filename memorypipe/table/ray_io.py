@@ -17,6 +17,7 @@ from ray.data.block import Block, BlockAccessor, BlockMetadata
 from ray.data.datasource import Datasink, ReadTask, WriteResult
 
 from memorypipe.errors import InvalidArgumentError
+from memorypipe.llm.embed.types import Embedder
 from memorypipe.schema import ACTION_OPTIONS, ACTIONS
 from memorypipe.table.actions import check_actions
 from memorypipe.table.pinned import PinnedRead, Selection, share_out
@@ -136,16 +137,18 @@ class MemoryTableSink(Datasink[str]):
         base_version: As for `MemoryTable.commit`.
         info: As for `MemoryTable.commit`.
         imports: As for `MemoryTable.commit`.
+        embedder: As for `MemoryTable.open`.
 
     Attributes:
         result: What became of the commit; None before.
 
     Raises:
-        InvalidArgumentError: For a blank run id, a table in an object store, or rows that are no
-            actions.
+        InvalidArgumentError: For a blank run id, a table in an object store, another embedder than
+            the table's, or rows that are no actions.
+        TableError: Where the table's embedder was not given; no task has started then.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # one keyword per independent choice of a commit
         self,
         uri: str,
         *,
@@ -153,11 +156,15 @@ class MemoryTableSink(Datasink[str]):
         base_version: int | None = None,
         info: Mapping[str, Any] | None = None,
         imports: bool = False,
+        embedder: str | Embedder | None = None,
     ) -> None:
         if not run_id.strip():
             raise InvalidArgumentError(f"run_id must not be blank, got {run_id!r}.")
         self.result: CommitResult | None = None
         self._uri = uri
+        self._embedder = embedder
+        if MemoryTable.exists(uri):
+            self._open().find_embedder()
         self._options: dict[str, Any] = {
             "run_id": run_id,
             "base_version": base_version,
@@ -166,6 +173,9 @@ class MemoryTableSink(Datasink[str]):
         }
         # Of this instance alone: another one under the same run id may be at work.
         self._folder = new_staging(uri)
+
+    def _open(self) -> MemoryTable:
+        return MemoryTable.open(self._uri, embedder=self._embedder)
 
     def get_name(self) -> str:
         """Name the write in Ray's reports."""
@@ -190,8 +200,7 @@ class MemoryTableSink(Datasink[str]):
         names = [name for name in write_result.write_returns if name]
         tables = [pq.read_table(self._folder / name) for name in names]
         actions = pa.concat_tables(tables) if tables else ACTIONS.empty_table()
-        table = MemoryTable.open(self._uri)
-        self.result = table.commit(actions, **self._options)
+        self.result = self._open().commit(actions, **self._options)
         self._clean()
 
     def on_write_failed(self, error: Exception) -> None:  # noqa: ARG002  # of Ray's interface

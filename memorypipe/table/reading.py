@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memorypipe import ids
-from memorypipe.errors import InvalidArgumentError
+from memorypipe.errors import InvalidArgumentError, TableError
 from memorypipe.llm.embed.types import Embedder
 from memorypipe.schema import table_schema
 from memorypipe.table.blocks import BLOCK_COLUMNS, FORGET_EVENT, Blocks, blocks_of
@@ -18,12 +18,14 @@ from memorypipe.table.embedding import embedder_of
 from memorypipe.table.live_rows import live_rows
 from memorypipe.table.past import Moment, check_kept
 from memorypipe.table.pinned import PinnedRead, Selection
+from memorypipe.table.records import Head
 from memorypipe.table.rows import (
     SORT_COLUMNS,
     STATE_COLUMNS,
     STATES,
     as_of,
     check_states,
+    one_record,
     select_states,
 )
 from memorypipe.table.search import AllScopes, Search, SearchStrategy, search_rows
@@ -143,7 +145,8 @@ class Reader:
 
         Parquet has all columns but `search_text`, with the types of
         `memorypipe.schema.table_schema`: `scope` and `labels` are maps, `metadata` and `payload`
-        texts with JSON. JSON lines have all four as objects, times in ISO 8601, and no vectors.
+        texts with JSON. JSON lines have all four as objects, times in ISO 8601, and no vectors
+        but the caller's own: those of an embedder follow from the texts.
 
         Args:
             path: Of the file; one that is there is replaced once the new one is whole.
@@ -158,7 +161,8 @@ class Reader:
         """
         form = check_format(format)
         read = self.pinned(scope, None, _LIVE if live else STATES)
-        return export_rows(read.narrowed(export_columns(read.schema, form)), path, form)
+        columns = export_columns(read.schema, form, read.embedder)
+        return export_rows(read.narrowed(columns), path, form)
 
     def pinned(
         self,
@@ -219,7 +223,8 @@ class Reader:
             strategy: ``"keyword"``: by BM25; only rows that share a word are found. ``"vector"``:
                 by cosine; rows without a vector are not found. ``"hybrid"``: by both, fused by
                 reciprocal rank. ``"auto"``: ``"hybrid"`` where there is a query and it can be
-                embedded, else what is given.
+                embedded, else what is given; a table whose embedder was not given to `open` is
+                searched by ``"keyword"``.
             filter: A `pyarrow.compute.Expression` over the table's columns; applied before
                 ranking, so that `top_k` rows are found where so many fulfil it.
 
@@ -229,34 +234,57 @@ class Reader:
 
         Raises:
             InvalidArgumentError: For values that cannot work, or what this table cannot do.
-            TableError: Where the table's embedder needs an address that `open` was not given.
+            TableError: Where ``"vector"`` or ``"hybrid"`` needs the table's embedder, and `open`
+                was not given it.
             ModelError: Where the query cannot be embedded.
         """
         search = Search(
             scope=scope, query=query, vector=vector, top_k=top_k, strategy=strategy, filter=filter
         )
         snapshot = self._snapshot()
-        asks = strategy != "keyword" and vector is None and self._past is None
         return search_rows(
             search,
             snapshot,
-            embedder=embedder_of(self._embedder, snapshot.head) if asks else None,
+            embedder=self._search_embedder(search, snapshot.head),
             commit_time=self._moment,
             now=self._now(),
         )
 
-    def get(self, memory_id: str, include: Collection[str] = _LIVE) -> dict[str, Any] | None:
+    def _search_embedder(self, search: Search, head: Head) -> Embedder | None:
+        """Find what embeds the query of a search; None where nothing does, or need not."""
+        if search.strategy == "keyword" or search.vector is not None or self._past is not None:
+            return None
+        try:
+            return embedder_of(self._embedder, head)
+        except TableError:
+            if search.strategy != "auto":
+                raise
+            return None
+
+    def get(
+        self,
+        memory_id: str,
+        include: Collection[str] = _LIVE,
+        *,
+        record_type: str | None = None,
+        scope: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any] | None:
         """Read the current revision of one memory.
 
         Args:
             memory_id: Its id.
             include: As for `to_arrow`; the default gives None for a deleted memory.
+            record_type: Its type; None for the one that has the id.
+            scope: As for `to_arrow`: None is returned for a memory of another one.
 
         Returns:
             Column to value, `scope` and `labels` as dicts; None where there is no such memory.
+
+        Raises:
+            InvalidArgumentError: If records of several types have the id, and none is named.
         """
-        states = set(include) - {"history"}
-        rows = self._read(None, states, memory_ids=[memory_id]).to_pylist()
+        found = self._read_record(memory_id, set(include) - {"history"}, record_type, scope)
+        rows = found.to_pylist()
         if not rows:
             return None
         row: dict[str, Any] = rows[-1]
@@ -264,20 +292,43 @@ class Reader:
         row["labels"] = None if row["labels"] is None else dict(row["labels"])
         return row
 
-    def history(self, memory_id: str, labels: Mapping[str, str] | None = None) -> pa.Table:
+    def history(
+        self,
+        memory_id: str,
+        labels: Mapping[str, str] | None = None,
+        *,
+        record_type: str | None = None,
+        scope: Mapping[str, Any] | None = None,
+    ) -> pa.Table:
         """Read all revisions of one memory, oldest first; no row where there is no such memory.
 
         Args:
             memory_id: Its id.
             labels: Only the revisions that have all of these.
+            record_type: Its type; None for the one that has the id.
+            scope: As for `to_arrow`: a memory of another one has no rows.
+
+        Raises:
+            InvalidArgumentError: If records of several types have the id, and none is named.
         """
-        rows = self._read(None, STATES, memory_ids=[memory_id])
+        rows = self._read_record(memory_id, STATES, record_type, scope)
         if not labels:
             return rows
         wanted = labels.items()
         return rows.filter(
             pa.array([wanted <= dict(each or ()).items() for each in rows["labels"].to_pylist()])
         )
+
+    def _read_record(
+        self,
+        memory_id: str,
+        include: Collection[str],
+        record_type: str | None,
+        scope: Mapping[str, Any] | None,
+    ) -> pa.Table:
+        keys = None if scope is None else [ids.scope_key(scope)]
+        rows = self._read(None, include, scope_keys=keys, memory_ids=[memory_id])
+        return one_record(rows, memory_id, record_type)
 
     def _read(
         self,

@@ -75,7 +75,8 @@ class Settings:
             of their run; None: for ever.
         history_horizon: Commit time (UTC) from which on the history is whole; None: all of it.
         revisions_horizon: Commit time (UTC) up to which vacuum may have dropped what was
-            superseded; erasure does not move it, since it takes whole records.
+            superseded, but for what `RunRecord.thins` tells; erasure does not move it, since it
+            takes whole records.
         erased: Names of the scopes that were erased and stay blocked, as from
             `memorypipe.table.erasing.erased.erased_name`.
     """
@@ -150,6 +151,8 @@ class RunRecord:
         has_revisions: Whether what it closed is kept for a while; else it cannot be undone.
         undoes: Numbers of the commits that it undid.
         reopens: Of these, the ones whose ledger does not count while this one stands.
+        thins: Numbers of the commits of whose revisions it dropped some before their time: those
+            that a run without revisions had superseded.
     """
 
     run_id: str
@@ -176,6 +179,7 @@ class RunRecord:
     has_revisions: bool = True
     undoes: Sequence[int] = ()
     reopens: Sequence[int] = ()
+    thins: Sequence[int] = ()
 
 
 # Fields of a run record that have a column of the table; the others go into `payload`.
@@ -272,7 +276,7 @@ def _read_run(row: Mapping[str, Any]) -> RunRecord:
         payload = orjson.loads(row["payload"])
     except orjson.JSONDecodeError as error:
         raise TableError(f"The run row of {row['run_id']!r} holds no JSON payload.") from error
-    payload |= {name: tuple(payload.get(name, ())) for name in ("undoes", "reopens")}
+    payload |= {name: tuple(payload.get(name, ())) for name in ("undoes", "reopens", "thins")}
     return RunRecord(
         run_id=row["run_id"],
         number=row["revision"],

@@ -15,12 +15,13 @@ from memorypipe.table.times import Clock, next_commit_time
 from memorypipe.table.transaction import CommitResult, Transaction
 from memorypipe.table.vector_store import VectorStore
 
-__all__ = ["DEFAULT_BATCH_ROWS", "Reembed"]
+__all__ = ["DEFAULT_BATCH_ROWS", "REEMBED_KIND", "Reembed"]
 
 DEFAULT_BATCH_ROWS = 8192
 """Rows that are in memory at a time: 64 MB with their vectors of 1,536 dimensions."""
 
-_KIND = "reembed"
+#: `RunRecord.kind` of such a commit.
+REEMBED_KIND = "reembed"
 
 
 class Reembed:
@@ -51,8 +52,8 @@ class Reembed:
         self._store = None if embedder is None else VectorStore(embedder)
         embed = None if self._store is None else self._store.embed
         self._revector = Revector(dim=dim, embed=embed, batch_rows=batch_rows)
-        self.content_hash = ids.digest(_KIND, self._name, self._revector.dim).hex()
-        self.run_id = f"{_KIND}-{number}-{self.content_hash[:12]}"
+        self.content_hash = ids.digest(REEMBED_KIND, self._name, self._revector.dim).hex()
+        self.run_id = f"{REEMBED_KIND}-{number}-{self.content_hash[:12]}"
 
     def close(self) -> None:
         """Drop what was kept for further attempts."""
@@ -70,7 +71,7 @@ class Reembed:
             run=RunRecord(
                 run_id=self.run_id,
                 part=self.part,
-                kind=_KIND,
+                kind=REEMBED_KIND,
                 number=head.number + 1,
                 committed_at=next_commit_time(clock, head.committed_at),
                 content_hash=self.content_hash,

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from memorypipe.schema import table_schema
 from memorypipe.table.records import Head, RunRecord
-from memorypipe.table.rows import Stamp, assemble, closing_rows
+from memorypipe.table.rows import Stamp, assemble, closing_rows, own_vectors
 from memorypipe.table.storage import ADDRESS
 from memorypipe.table.times import revisions_expire_at
 from memorypipe.table.transaction import Transaction
@@ -50,10 +50,11 @@ def revised(
         vector_dim: Width of `vector`.
 
     Returns:
-        The table's schema; all of `content` but `BOOKKEEPING`. `vector` is null: the commit makes
-        it anew, with the table's embedder.
+        The table's schema; all of `content` but `BOOKKEEPING`. `vector` is that of `content` where
+        it is its caller's own; else it is null, and the commit makes it anew.
     """
     live = pc.and_(pc.invert(content["deleted"]), pc.equal(content["status"], "valid"))
+    own = own_vectors(content)
     values: dict[str, Any] = {
         "revision": pc.add(current["revision"], pa.scalar(1, pa.int32())),
         "is_current": True,
@@ -65,7 +66,7 @@ def revised(
         "revision_expires_at": None,
         "is_live": live,
         "search_text": pc.if_else(live, content["text"], pa.scalar(None, pa.string())),
-        "vector": None,
+        "vector": None if own is None else pc.if_else(live, own, pa.scalar(None, own.type)),
     }
     schema = table_schema(vector_dim)
     kept = {name: content[name] for name in schema.names if name not in values}

@@ -24,6 +24,9 @@ __all__ = [
     "assemble",
     "check_states",
     "closing_rows",
+    "expired_by",
+    "one_record",
+    "own_vectors",
     "select_states",
 ]
 
@@ -77,7 +80,7 @@ def select_states(rows: pa.Table, include: Collection[str], now: datetime) -> pa
     check_states(include)
     current, deleted = rows["is_current"], rows["deleted"]
     invalid = pc.not_equal(rows["status"], "valid")
-    expired = pc.fill_null(pc.less_equal(rows["expires_at"], pa.scalar(now, TIME)), False)
+    expired = expired_by(rows, now)
     flagged = pc.or_(deleted, pc.or_(invalid, expired))
     keep = pc.if_else(
         current,
@@ -96,6 +99,38 @@ def select_states(rows: pa.Table, include: Collection[str], now: datetime) -> pa
     return rows.filter(keep)
 
 
+def expired_by(rows: pa.Table, now: datetime) -> pa.ChunkedArray:
+    """Tell which rows have expired at a time.
+
+    Args:
+        rows: With `expires_at`.
+        now: A row with `expires_at` at or before it is expired.
+    """
+    return pc.fill_null(pc.less_equal(rows["expires_at"], pa.scalar(now, TIME)), False)
+
+
+def one_record(rows: pa.Table, memory_id: str, record_type: str | None) -> pa.Table:
+    """Keep the rows of the one record that is meant by an id: several types may have the same.
+
+    Args:
+        rows: All with that id.
+        memory_id: The id, for the error.
+        record_type: Of the record; None where only one type has the id.
+
+    Raises:
+        InvalidArgumentError: If several have it, and none is named.
+    """
+    if record_type is not None:
+        return rows.filter(pc.equal(rows["record_type"], record_type))
+    kinds = sorted(set(rows["record_type"].to_pylist()))
+    if len(kinds) > 1:
+        raise InvalidArgumentError(
+            f"{memory_id!r} is the id of {len(kinds)} records, of the types {kinds!r}; say with "
+            "record_type (--record-type) which one is meant."
+        )
+    return rows
+
+
 def as_of(rows: pa.Table, moment: datetime) -> pa.Table:
     """Turn revisions back to how they stood at a commit time.
 
@@ -105,7 +140,8 @@ def as_of(rows: pa.Table, moment: datetime) -> pa.Table:
 
     Returns:
         The revisions written by then, with state, `valid_to`, `revision_expires_at` and
-        `search_text` of that moment; `vector` stays null where the revision was superseded later.
+        `search_text` of that moment; `vector` is null where the revision was superseded later,
+        unless it was its caller's own.
     """
     then = pa.scalar(moment, TIME)
     rows = rows.filter(pc.less_equal(rows["valid_from"], then))
@@ -133,7 +169,7 @@ def closing_rows(
     """Close revisions: no longer current, out of every search, valid until now.
 
     Args:
-        base: The current revisions, without `search_text` and `vector`.
+        base: The current revisions, as from `Snapshot.locate`; a `vector` that it has is kept.
         moment: Commit time, UTC.
         vector_dim: Width of `vector`.
         expires_at: From when on maintenance may drop them, UTC; None: never.
@@ -148,13 +184,18 @@ def closing_rows(
         "valid_to": moment,
         "revision_expires_at": expires_at,
         "search_text": None,
-        "vector": None,
+        "vector": own_vectors(base),
     }
     return assemble(
         schema,
         base.num_rows,
         {name: base[name] for name in schema.names if name not in values} | values,
     )
+
+
+def own_vectors(rows: pa.Table) -> pa.ChunkedArray | None:
+    """Give the vectors of located rows that nobody could make anew; None where there are none."""
+    return rows["vector"] if "vector" in rows.column_names else None
 
 
 def assemble(schema: pa.Schema, num_rows: int, values: Mapping[str, Any]) -> pa.Table:

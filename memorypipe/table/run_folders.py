@@ -3,10 +3,11 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from memorypipe.table.file_stats import written_at
 from memorypipe.table.run_status import is_under_way
 
 __all__ = ["FoundRun", "list_runs", "running_runs"]
@@ -46,8 +47,8 @@ def list_runs(folder: Path) -> Iterator[FoundRun]:
         folder: Of the table.
     """
     for path in sorted((folder / "runs").glob("*")):
-        if path.is_dir():
-            yield FoundRun(path=path, record=_record(path), written_at=_written_at(path))
+        if path.is_dir() and (moment := written_at(path)) is not None:
+            yield FoundRun(path=path, record=_record(path), written_at=moment)
 
 
 def running_runs(folder: Path, now: datetime) -> list[str]:
@@ -70,8 +71,3 @@ def _record(path: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, json.JSONDecodeError):
         return None
     return record
-
-
-def _written_at(path: Path) -> datetime:
-    times = [each.stat().st_mtime for each in (path, *path.rglob("*"))]
-    return datetime.fromtimestamp(max(times), UTC)

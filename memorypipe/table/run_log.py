@@ -31,6 +31,7 @@ class RunLog:
         self.by_number = {run.number: run for run in runs}
         self.off = undone_numbers(runs)
         self.reopened = reopened_numbers(runs)
+        self.thinned = {number for run in runs for number in run.thins}
         self._by_time = {microseconds_of(run.committed_at): run for run in runs}
 
     def parts_of(self, run_id: str) -> list[RunRecord]:

@@ -1,12 +1,13 @@
 """Files that wait for a commit: what the tasks of a bulk load wrote, in the table's folder."""
 
 import shutil
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
 
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.table.erasing.files import local_folder
+from memorypipe.table.file_stats import written_at
 
 __all__ = ["new_staging", "remove_stale"]
 
@@ -44,7 +45,7 @@ def remove_stale(folder: Path, *, before: datetime) -> int:
     stale = [
         each
         for each in (folder / _FOLDER).glob("*")
-        if datetime.fromtimestamp(each.stat().st_mtime, UTC) <= before
+        if (moment := written_at(each)) is not None and moment <= before
     ]
     for each in stale:
         shutil.rmtree(each, ignore_errors=True)

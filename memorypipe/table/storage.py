@@ -14,20 +14,33 @@ from memorypipe.table.search_all import Wanted
 
 __all__ = [
     "ADDRESS",
-    "HEAVY_COLUMNS",
     "Piece",
     "RaceLostError",
     "Snapshot",
     "Storage",
     "UnknownOutcomeError",
     "Where",
+    "left_out",
+    "without_nulls",
 ]
 
 # Column of `Snapshot.locate` and `scan`: where the back end keeps the row, in that snapshot only.
 ADDRESS = "_address"
 
-# Never read for a commit: both are null on what it closes and follow from the text elsewhere.
-HEAVY_COLUMNS = frozenset({"search_text", "vector"})
+
+def left_out(head: Head) -> frozenset[str]:
+    """Name the columns that `Snapshot.locate` does not read: they follow from the text.
+
+    The vectors of a table without an embedder do not, they are its callers' own.
+    """
+    return frozenset({"search_text"} | (set() if head.settings.embedder is None else {"vector"}))
+
+
+def without_nulls(rows: pa.Table) -> pa.Table:
+    """Leave `vector` out of located rows of which none has one: nulls are as heavy as vectors."""
+    if "vector" in rows.column_names and rows["vector"].null_count == rows.num_rows:
+        return rows.drop_columns(["vector"])
+    return rows
 
 
 class RaceLostError(TableError):
@@ -108,7 +121,8 @@ class Snapshot(Protocol):
             text_hashes: Strings, as from `memorypipe.ids.text_hash`.
 
         Returns:
-            Every column but `HEAVY_COLUMNS`, and `ADDRESS`; no head or run rows.
+            Every column but `search_text` and `vector`, and `ADDRESS`; no head or run rows. And
+            `vector` where the table has no embedder and any of the rows has one.
         """
         ...
 

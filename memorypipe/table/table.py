@@ -262,7 +262,9 @@ class MemoryTable(Maintained):
             run_id: Names the run; with `part`, once per table.
             part: Which of several commits under one run id, from 0.
             base_version: Version that the actions were decided against. A memory of an UPDATE or
-                DELETE that changed later is a conflict; None checks only that it is there.
+                DELETE that changed later is a conflict; None checks only that it is there. Where
+                the table has moved to another embedder later, the vectors of the actions are made
+                anew.
             ledger: Schema `memorypipe.schema.LEDGER`: the messages that the run has dealt with,
                 recorded exactly when the actions are.
             info: JSON values for the run row.
@@ -271,7 +273,8 @@ class MemoryTable(Maintained):
             imports: Whether the actions take another store over: the event of what they add is
                 ``"IMPORT"``, and so is the kind of the run.
             revisions: Whether the revisions that the run closes are kept for as long as the table
-                says; else maintenance may drop them at once, and the run cannot be undone.
+                says; else maintenance may drop them at once: neither this run nor those that had
+                written them can be undone then, and no earlier moment of the table be read.
             max_retired: Most memories of a scope that the run may delete, all its parts together;
                 ``"auto"``: 10, or half of the live ones where that is more; None: all. A scope
                 with more is held back whole, with a reason that begins with ``"guard: "``.
@@ -322,13 +325,14 @@ class MemoryTable(Maintained):
         Each memory that it touched goes back to the revision before it, as a new revision with
         the event ``"UNDO"``; what the run added is deleted. The same in all columns but
         `memorypipe.table.revisions.BOOKKEEPING` (vectors are made anew by the table's embedder;
-        without one they stay null). An undo is a run of its own: ``undo-<run_id>``, then
-        ``undo2-<run_id>``, …; it can be undone. A run that is undone already stays so.
+        without one the caller's own come back). An undo is a run of its own: ``undo-<run_id>``,
+        then ``undo2-<run_id>``, …; it can be undone. A run that is undone already stays so.
 
         Args:
             run_id: The run to undo: a commit, an import, a forgetting, a restoring or an undo.
             reopen: Whether the messages that it dealt with are open for the next run again.
-            cascade: Whether later runs that built on it are undone with it.
+            cascade: Whether later runs that built on it are undone with it; but what was forgotten
+                since stays forgotten.
             labels: For the run row and every new revision.
 
         Returns:
@@ -344,12 +348,13 @@ class MemoryTable(Maintained):
             make_undo(snapshot, run_id, reopen=reopen, cascade=cascade, labels=labels)
         )
 
-    def forget(
+    def forget(  # noqa: PLR0913  # one keyword per independent choice of what goes
         self,
         memory_id: str | None = None,
         *,
         scope: Mapping[str, Any] | None = None,
         source_id: str | None = None,
+        record_type: str | None = None,
         purge: bool = False,
         labels: Mapping[str, str] | None = None,
     ) -> CommitResult:
@@ -364,11 +369,14 @@ class MemoryTable(Maintained):
             memory_id: One memory.
             scope: All memories of a scope, deleted ones too; what the scope never had is not
                 known, and not blocked.
-            source_id: All memories whose current revision names this message among its
-                `source_ids`; with `scope`, only those of the scope.
+            source_id: All memories that ever named this message among their `source_ids`, but in
+                what was undone; with `scope`, only those of the scope.
+            record_type: That of `memory_id`, where records of several types have it.
             purge: Whether they are erased instead, as `erase` does: from the history, old versions
-                and everything beside the table too. Then no tombstone is left, nothing brings
-                them back, and a scope stays blocked until `unblock`.
+                and everything beside the table too. Then no tombstone is left, and neither undo
+                nor restore brings them back. A scope stays blocked until `unblock`, and the
+                messages of a source stay dealt with; but a memory that is purged by its id can be
+                learned again, as nothing is left that tells what it said.
             labels: For the run row and every tombstone.
 
         Returns:
@@ -376,33 +384,48 @@ class MemoryTable(Maintained):
             ``"nothing"`` where everything is forgotten already.
 
         Raises:
-            InvalidArgumentError: Where nothing is named, or a memory and something else.
+            InvalidArgumentError: Where nothing is named, or a memory and something else, or an id
+                of several records without `record_type`; these cannot be told apart with `purge`.
             TableError: If there is no such memory. With `purge`: while a run is under way, or
                 where something was found again; `erase` then says where.
         """
         key = None if scope is None else ids.scope_key(scope)
-        what = Forgotten(memory_id=memory_id, scope_key=key, source_id=source_id)
+        what = Forgotten(
+            memory_id=memory_id, scope_key=key, source_id=source_id, record_type=record_type
+        )
         if purge:
+            what.check_purge(self._storage.snapshot())
             return self._erase_one(
                 EraseRequest(memory_id=memory_id, scope=scope, source_id=source_id)
             )
         return self._change(make_forget(self._storage.snapshot(), what, labels=labels))
 
-    def restore(self, memory_id: str, *, labels: Mapping[str, str] | None = None) -> CommitResult:
+    def restore(
+        self,
+        memory_id: str,
+        *,
+        record_type: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> CommitResult:
         """Bring a deleted or forgotten memory back as its last live revision was.
 
         What its forgetting blocked is not blocked any more.
 
         Args:
             memory_id: The memory.
+            record_type: Its type, where deleted records of several types have the id.
             labels: For the run row and the new revision.
 
         Raises:
+            InvalidArgumentError: If they have, and none is named.
             HistoryGoneError: If that revision is not kept any more.
             TableError: If there is no such memory, it is not deleted, or another one of its scope
                 says the same by now.
         """
-        return self._change(make_restore(self._storage.snapshot(), memory_id, labels=labels))
+        snapshot = self._storage.snapshot()
+        return self._change(
+            make_restore(snapshot, memory_id, record_type=record_type, labels=labels)
+        )
 
     def _change(self, builder: Builder) -> CommitResult:
         result = transact(self._storage, builder, self._clock, self._embedder)

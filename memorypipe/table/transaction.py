@@ -20,6 +20,7 @@ from memorypipe.errors import (
 from memorypipe.llm.embed.types import Embedder
 from memorypipe.schema import TABLE_FORMAT_VERSION
 from memorypipe.table.embedding import Revector, Vectors
+from memorypipe.table.erasing.erased import erased_run_name
 from memorypipe.table.records import RunRecord, Settings, head_row, read_runs, run_row
 from memorypipe.table.storage import (
     RaceLostError,
@@ -155,11 +156,11 @@ def transact(
     races = 0
     unknown: list[UnknownOutcomeError] = []
     while True:
-        snapshot = storage.snapshot()
-        if (run := _find_run(snapshot, builder)) is not None:
-            return result_of(run, "landed" if unknown else "already_landed")
-        check_writable(snapshot)
         try:
+            snapshot = storage.snapshot()
+            if (run := _find_run(snapshot, builder)) is not None:
+                return result_of(run, "landed" if unknown else "already_landed")
+            check_writable(snapshot)
             return _attempt(snapshot, builder, clock, vectors)
         except RaceLostError as error:
             races += 1
@@ -237,7 +238,8 @@ def result_of(run: RunRecord, outcome: Outcome) -> CommitResult:
 
 def runs_where(snapshot: Snapshot, *, run_id: str | None = None) -> list[RunRecord]:
     """Read the run rows, oldest first; of one run, or all."""
-    where = Where(record_type="run", memory_ids=None if run_id is None else [run_id])
+    names = None if run_id is None else [run_id, erased_run_name(run_id)]
+    where = Where(record_type="run", memory_ids=names)
     return read_runs(snapshot.scan(RUN_COLUMNS, where))
 
 

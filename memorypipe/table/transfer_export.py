@@ -1,5 +1,6 @@
 """Export: the rows of a table as one plain file that needs no library of ours to be read."""
 
+import glob
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +14,12 @@ import pyarrow.parquet as pq
 
 from memorypipe.errors import InvalidArgumentError, TableError
 from memorypipe.table.pinned import PinnedRead
+from memorypipe.table.scratch import remove_left
 
 __all__ = [
     "EMBEDDER_KEY",
     "EXPORT_FORMATS",
+    "VERSION_KEY",
     "ExportFormat",
     "ExportResult",
     "check_format",
@@ -29,7 +32,9 @@ EXPORT_FORMATS: tuple[str, ...] = get_args(ExportFormat)
 
 #: Key of a Parquet export's metadata: which embedder made its vectors.
 EMBEDDER_KEY = "memorypipe.embedder"
-_VERSION_KEY = "memorypipe.version"
+
+#: The same for the table's version; every Parquet export of ours has it.
+VERSION_KEY = "memorypipe.version"
 
 # A row group of a Parquet file is at least this large, whatever pieces the rows came in.
 _GROUP_ROWS = 1 << 16
@@ -70,14 +75,15 @@ def check_format(name: str) -> ExportFormat:
     raise InvalidArgumentError(f"Unknown format {name!r}; choices: {EXPORT_FORMATS!r}.")
 
 
-def export_columns(schema: pa.Schema, form: ExportFormat) -> list[str]:
+def export_columns(schema: pa.Schema, form: ExportFormat, embedder: str | None) -> list[str]:
     """Choose the columns of an export.
 
     Args:
         schema: Of the table.
-        form: JSON lines leave the vectors out: they follow from the texts.
+        form: JSON lines leave the vectors of an embedder out: they follow from the texts.
+        embedder: Of the table; None: the vectors are the caller's own.
     """
-    left_out = _DERIVED if form == "parquet" else _DERIVED | {"vector"}
+    left_out = _DERIVED if form == "parquet" or embedder is None else _DERIVED | {"vector"}
     return [name for name in schema.names if name not in left_out]
 
 
@@ -118,6 +124,8 @@ def _replacing(target: Path) -> Iterator[Path]:
     """Give a file beside the target that takes its place once it is whole."""
     scratch = target.with_name(f".{target.name}.{os.getpid()}.new")
     try:
+        scratch.touch()
+        remove_left(scratch, f".{glob.escape(target.name)}.*.new")
         yield scratch
         scratch.replace(target)
     finally:
@@ -125,7 +133,7 @@ def _replacing(target: Path) -> Iterator[Path]:
 
 
 def _write_parquet(read: PinnedRead, path: Path) -> int:
-    metadata = {_VERSION_KEY: str(read.version)}
+    metadata = {VERSION_KEY: str(read.version)}
     if read.embedder is not None:
         metadata[EMBEDDER_KEY] = read.embedder
     schema = read.schema.with_metadata({**(read.schema.metadata or {}), **metadata})
@@ -172,6 +180,8 @@ def _json_row(row: dict[str, Any]) -> dict[str, Any]:
     for name in _JSON_TEXTS:
         if row[name] is not None:
             row[name] = _loaded(row[name])
+    if row.get("vector", ...) is None:
+        del row["vector"]
     return row
 
 

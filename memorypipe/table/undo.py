@@ -5,7 +5,7 @@ is erased, and an undo can be undone in turn.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 
 from memorypipe import ids
 from memorypipe.errors import HistoryGoneError, TableError, UndoConflictError
+from memorypipe.table.blocks import FORGET_EVENT
+from memorypipe.table.forget import FORGET_KIND
 from memorypipe.table.records import RunRecord
 from memorypipe.table.revisions import emptied, replacing, revised
 from memorypipe.table.rows import Stamp
@@ -26,7 +28,7 @@ from memorypipe.table.undone import UNDO_KIND, numbered
 __all__ = ["Undo", "make_undo"]
 
 # Commits that wrote revisions and nothing that cannot be taken back.
-_UNDOABLE = frozenset({"commit", "import", "forget", "restore", UNDO_KIND})
+_UNDOABLE = frozenset({"commit", "import", FORGET_KIND, "restore", UNDO_KIND})
 
 _EVENT = "UNDO"
 
@@ -114,35 +116,45 @@ class Undo:
     def _trace_back(
         self, snapshot: Snapshot, log: RunLog, targets: set[int]
     ) -> tuple[pa.Table, list[Trace]]:
-        """Find what to go back to; with `cascade`, put the runs that built on them to `targets`."""
+        """Find what to go back to; with `cascade`, put the runs that built on them to `targets`.
+
+        But no cascade takes back what somebody forgot: those memories stay as they are.
+        """
         touched: set[str] = set()
         new = set(targets)
+        asked_us = log.times_us(targets)
         while True:
             for number in new:
-                _check_undoable(log.by_number[number], snapshot)
+                _check_undoable(log.by_number[number], log, snapshot)
                 where = Where(touched_at=log.by_number[number].committed_at)
                 touched.update(snapshot.scan(["memory_id"], where)["memory_id"].to_pylist())
             rows = snapshot.locate(
                 pa.array(sorted(touched), pa.string()), pa.array([], pa.string())
             )
-            traces = _traces(rows, log, log.times_us(targets))
+            traces = _traces(rows, log, log.times_us(targets), asked_us if self.cascade else None)
             found = frozenset[int]().union(*(each.built_on for each in traces))
-            if not found:
-                return rows, traces
-            if not self.cascade:
+            if found and not self.cascade:
                 raise _conflict(self.target, log, found)
+            builders = [log.by_number[number] for number in found]
+            ids_ = {run.run_id for run in builders if run.kind != FORGET_KIND}
+            if not ids_:
+                return rows, traces
             # All parts of a run go together.
-            ids_ = {log.by_number[number].run_id for number in found}
             new = {run.number for run in log.runs if run.run_id in ids_} - log.off - targets
             targets |= new
 
 
-def _check_undoable(run: RunRecord, snapshot: Snapshot) -> None:
+def _check_undoable(run: RunRecord, log: RunLog, snapshot: Snapshot) -> None:
     if run.kind not in _UNDOABLE:
         raise TableError(f"Run {run.run_id!r} cannot be undone: it is of kind {run.kind!r}.")
     if not run.has_revisions:
         raise HistoryGoneError(
             f"Run {run.run_id!r} cannot be undone: it was committed with revisions=False."
+        )
+    if run.number in log.thinned:
+        raise HistoryGoneError(
+            f"Run {run.run_id!r} cannot be undone: a later run with revisions=False changed what "
+            "it did, and what was before that is not kept any more."
         )
     horizon = snapshot.head.settings.revisions_horizon
     if horizon is not None and run.committed_at <= horizon:
@@ -159,20 +171,42 @@ def _conflict(target: str, log: RunLog, found: Collection[int]) -> UndoConflictE
     return UndoConflictError(
         f"Run {target!r} cannot be undone alone: {len(names)} later "
         f"{'run' if len(names) == 1 else 'runs'} built on what it did ({shown}). Undo them first, "
-        "newest first, or undo them with it: cascade=True (--cascade).",
+        "newest first, or undo them with it: cascade=True (--cascade), which leaves forgotten what "
+        "was forgotten since.",
         tuple(names),
     )
 
 
-def _traces(rows: pa.Table, log: RunLog, undone_us: Collection[int]) -> list[Trace]:
+def _traces(
+    rows: pa.Table, log: RunLog, undone_us: Collection[int], asked_us: Collection[int] | None
+) -> list[Trace]:
+    """Trace all records back; those that others than `asked_us` forgot stand still."""
     records: defaultdict[tuple[str, str], list[Revision]] = defaultdict(list)
     names = ("record_type", "memory_id", "revision")
     columns = [rows[name].to_pylist() for name in names]
     written = rows["valid_from"].cast(pa.int64()).to_pylist()
     for row, (kind, name, revision, us) in enumerate(zip(*columns, written, strict=True)):
         records[kind, name].append(Revision(revision, us, row))
-    traces = (trace(revisions, log, undone_us) for revisions in records.values())
+    forgets = pc.equal(rows["event"], FORGET_EVENT).to_pylist()
+    traces = []
+    for revisions in records.values():
+        found = trace(revisions, log, undone_us)
+        if found is not None and asked_us is not None:
+            forgot_us = _forgotten_us(revisions, forgets)
+            if forgot_us is not None and forgot_us not in asked_us:
+                found = replace(found, before=found.current, built_on=frozenset())
+        traces.append(found)
     return [each for each in traces if each is not None]
+
+
+def _forgotten_us(revisions: Sequence[Revision], forgets: Sequence[bool]) -> int | None:
+    """Tell since when a record is forgotten; None where it is not."""
+    since = None
+    for each in sorted(revisions, reverse=True):
+        if not forgets[each.row]:
+            break
+        since = each.written_us
+    return since
 
 
 def _restored(

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from memorypipe.errors import InvalidArgumentError
 from memorypipe.schema import TIME, table_schema
 from memorypipe.table.artifacts import Artifacts, remove_artifacts
 from memorypipe.table.erasing.files import local_folder
+from memorypipe.table.file_stats import size_bytes
 from memorypipe.table.ledger import remove_ledgers, unnamed_ledgers
 from memorypipe.table.records import RunRecord, Settings
 from memorypipe.table.staging import remove_stale
@@ -26,7 +26,7 @@ __all__ = ["DEFAULT_OLDER_THAN", "VacuumCommit", "VacuumReport", "expired_rows",
 DEFAULT_OLDER_THAN = timedelta(days=1)
 """What no version names may belong to a commit that is being made, until it is this old."""
 
-_COLUMNS = (ADDRESS, "is_current", "valid_to", "revision_expires_at")
+_COLUMNS = (ADDRESS, "is_current", "valid_from", "valid_to", "revision_expires_at")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,17 +77,26 @@ class VacuumCommit:
         self.revisions = 0
 
     def build(self, snapshot: Snapshot, clock: Clock) -> Transaction | CommitResult:
-        """Find what has expired, and take it out; horizons move to what is whole."""
+        """Find what has expired, and take it out; horizons move to what is whole.
+
+        What runs without revisions superseded moves the history horizon alone: only the runs that
+        had written it cannot be undone any more, and the commit's run row names them.
+        """
         head = snapshot.head
         rows = expired_rows(snapshot.scan(_COLUMNS, Where()), head.settings, self._now)
         self.revisions = rows.num_rows
         if not rows.num_rows:
             return CommitResult(outcome="nothing", version=head.number)
-        horizon = pc.max(rows["valid_to"]).as_py()
+        runs = runs_where(snapshot)
+        unkept = [run.committed_at for run in runs if not run.has_revisions]
+        early = pc.is_in(rows["valid_to"], pa.array(unkept, TIME))
+        written = set(pc.unique(rows["valid_from"].filter(early)).to_pylist())
         settings = replace(
             head.settings,
-            history_horizon=_later(horizon, head.settings.history_horizon),
-            revisions_horizon=_later(horizon, head.settings.revisions_horizon),
+            history_horizon=_latest(rows["valid_to"], head.settings.history_horizon),
+            revisions_horizon=_latest(
+                rows["valid_to"].filter(pc.invert(early)), head.settings.revisions_horizon
+            ),
         )
         return Transaction(
             closed=rows[ADDRESS].combine_chunks(),
@@ -100,6 +109,7 @@ class VacuumCommit:
                 committed_at=next_commit_time(clock, head.committed_at),
                 content_hash=self.content_hash,
                 info={"revisions": rows.num_rows},
+                thins=tuple(run.number for run in runs if run.committed_at in written),
             ),
             settings=settings,
         )
@@ -122,8 +132,9 @@ def expired_rows(rows: pa.Table, settings: Settings, now: datetime) -> pa.Table:
     return rows.filter(pc.and_not(has_expired, rows["is_current"]))
 
 
-def _later(moment: datetime, other: datetime | None) -> datetime:
-    return moment if other is None else max(moment, other)
+def _latest(moments: pa.ChunkedArray, other: datetime | None) -> datetime | None:
+    latest: datetime | None = pc.max(moments).as_py()
+    return max((each for each in (latest, other) if each is not None), default=None)
 
 
 def vacuum(
@@ -145,7 +156,7 @@ def vacuum(
         raise InvalidArgumentError(f"older_than must not be negative, got {older_than!r}.")
     now = read_clock(clock)
     folder = local_folder(uri)
-    size_before = None if folder is None else _size_bytes(folder)
+    size_before = None if folder is None else size_bytes(folder)
     commit = VacuumCommit(version=storage.snapshot().head.number, now=now)
     transact(storage, commit, clock)
     storage.clean(older_than=older_than)
@@ -166,7 +177,7 @@ def vacuum(
         ledgers=ledgers,
         **asdict(artifacts),
         size_before=size_before,
-        size_after=None if folder is None else _size_bytes(folder),
+        size_after=None if folder is None else size_bytes(folder),
     )
 
 
@@ -176,7 +187,3 @@ def _remove_orphans(uri: str, runs: Iterable[RunRecord], *, before: datetime) ->
     orphans = [name for name, written_at in unnamed.items() if written_at <= before]
     remove_ledgers(uri, orphans)
     return len(orphans)
-
-
-def _size_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -5,15 +5,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
+from memorypipe import ids
 from memorypipe.cli.main import main
+from memorypipe.table.parquet.mirror import MIRROR_FILE
 from memorypipe.table.table import MemoryTable
 from tests.support.table_actions import actions, add, minted, update
 
 Run = Callable[..., tuple[int, dict[str, Any]]]
 
 _TEA, _DOG = minted("Likes tea"), minted("Has a dog")
+_FORGOT = f"forget-{ids.digest(_DOG, size=8).hex()}"
 
 
 @pytest.fixture
@@ -153,9 +157,102 @@ def test_people_are_told_what_was_done_and_what_to_do_next(
     assert "Likes coffee  user_id=u1" in told
     assert f"memorypipe history {_TEA} --table {place}" in told
     told = said("forget", _DOG)
-    assert told.startswith(f"forgotten  1 gone  forget-{_DOG}")
-    assert f"memorypipe undo forget-{_DOG} --table {place}" in told
-    assert f"memorypipe undo forget-{_DOG}" in said("undo").splitlines()[-1]
+    assert told.startswith(f"forgotten  1 gone  {_FORGOT}")
+    assert f"memorypipe undo {_FORGOT} --table {place}" in told
+    assert f"memorypipe undo {_FORGOT}" in said("undo").splitlines()[-1]
     told = said("verify", "--against", out, "--from", "jsonl")
     assert told.startswith("complete")
     assert "1  deleted here since" in told
+
+
+def _mirrored(place: Path) -> list[str]:
+    return sorted(pq.read_table(place / MIRROR_FILE)["text"].to_pylist())
+
+
+def test_every_command_that_changes_memories_keeps_the_mirror_up(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "mirror"
+    mirror = ("--mirror", str(place))
+    run("forget", _DOG, *mirror)
+    assert _mirrored(place) == ["Likes coffee"]
+    run("restore", _DOG, *mirror)
+    assert _mirrored(place) == ["Has a dog", "Likes coffee"]
+    run("undo", "second", *mirror)
+    assert _mirrored(place) == ["Has a dog", "Likes tea"]
+    notes = tmp_path / "notes.jsonl"
+    notes.write_text('{"text": "Plays chess", "scope": {"user_id": "u1"}}\n')
+    run("import", str(notes), "--from", "jsonl", "--run-id", "more", *mirror)
+    assert _mirrored(place) == ["Has a dog", "Likes tea"]
+    run("apply", "more", *mirror)
+    assert _mirrored(place) == ["Has a dog", "Likes tea", "Plays chess"]
+    run("undo", "more", *mirror)
+    run("import", str(notes), "--from", "jsonl", "--yes", *mirror)
+    requests = tmp_path / "requests.jsonl"
+    requests.write_text(json.dumps({"memory_id": _DOG}) + "\n")
+    receipt = ("--receipt", str(tmp_path / "receipt.json"))
+    run("erase", "--requests", str(requests), *receipt, "--yes", *mirror)
+    assert _mirrored(place) == ["Likes tea"]
+    monkeypatch.setenv("MEMORYPIPE_MIRROR", str(place))
+    assert run("reembed", "--embedder", "none")[0] == 0
+    assert pq.read_table(place / MIRROR_FILE)["vector"].null_count == 1
+    assert run("forget", _TEA)[0] == 0
+    assert _mirrored(place) == []
+
+
+def test_configure_shows_and_changes_the_settings_of_a_table(run: Run, place: str) -> None:
+    code, value = run("configure")
+    assert (code, value["status"], value["version"]) == (0, "unchanged", 2)
+    assert (value["revision_ttl_days"], value["artifact_ttl_days"]) == (365, 30)
+    code, value = run("configure", "--revision-ttl-days", "7", "--artifact-ttl-days", "never")
+    assert (code, value["status"], value["version"]) == (0, "done", 3)
+    assert (value["revision_ttl_days"], value["artifact_ttl_days"]) == (7, None)
+    settings = MemoryTable.open(place).settings
+    assert (settings.revision_ttl_days, settings.artifact_ttl_days) == (7, None)
+    assert run("configure", "--revision-ttl-days", "7")[1]["status"] == "unchanged"
+    for wrong in ("-1", "soon", "1.5"):
+        code, value = run("configure", f"--artifact-ttl-days={wrong}")
+        assert code == 2
+        assert f"--artifact-ttl-days {wrong!r}" in value["error"]
+    assert run("configure", table=place + "-no")[0] == 1
+
+
+def test_an_import_says_where_it_comes_from_and_what_it_leaves_out(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = str(tmp_path / "new")
+    words = ("--from", "jsonl", "--map", "external_id=id", "--scope", "user_id==u1")
+
+    def notes(name: str, text: str) -> str:
+        path = tmp_path / name
+        path.write_text(json.dumps({"id": "1", "text": text, "vector": [1.0]}) + "\n")
+        return str(path)
+
+    first = notes("a.jsonl", "Likes tea")
+    code, value = run("import", first, *words, "--yes", "--backend", "parquet", table=new)
+    assert (code, value["added"], value["vectors_left_out"]) == (0, 1, 1)
+    assert MemoryTable.open(new, backend="parquet", create=False).count() == 1
+    assert run("import", first, *words, "--backend", "lance", table=new)[0] == 2
+    other = notes("b.jsonl", "Runs")
+    code, value = run("import", other, *words, "--yes", table=new)
+    assert (code, value["rejected_lines"]) == (3, 1)
+    assert run("import", other, *words, "--update", table=new)[1]["updated"] == 1
+    crm = (*words, "--store", "crm")
+    assert run("import", other, *crm, "--yes", table=new)[1]["added"] == 1
+    assert run("verify", "--against", other, *crm, table=new)[1]["found"] == 1
+    capsys.readouterr()
+    main(["import", notes("c.jsonl", "Sings"), *crm, "--yes", "--table", new])
+    told = capsys.readouterr().out
+    assert "vectors   1 are not taken over" in told
+    assert "--scope user_id==u1 --store crm" in told
+
+
+def test_the_type_of_a_memory_tells_which_one_is_meant_by_an_id(run: Run, place: str) -> None:
+    both = [add(text, memory_id="1", record_type=text) for text in ("fact", "guideline")]
+    MemoryTable.open(place).commit(actions(*both), run_id="third")
+    assert main(["forget", "1", "--table", place]) == 2
+    assert run("forget", "1", "--record-type", "fact")[1]["deleted"] == 1
+    assert "guideline" in _texts(run)
+    code, value = run("history", "1", "--record-type", "fact")
+    assert (code, [row["event"] for row in value["revisions"]]) == (0, ["ADD", "FORGET"])
+    assert run("restore", "1", "--record-type", "fact")[1]["added"] == 1

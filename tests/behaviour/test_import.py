@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from memorypipe.errors import InvalidArgumentError, PlanError
@@ -16,12 +17,15 @@ from memorypipe.pipeline.import_verify import verify_import
 from memorypipe.pipeline.importing import apply_import, is_import, plan_import
 from memorypipe.pipeline.plan import Plan
 from memorypipe.pipeline.summary import RunSummary
+from memorypipe.schema import ACTION_OPTIONS
 from memorypipe.table.table import MemoryTable
 from tests.support.embeddings import HashEmbedder, hash_vector
 from tests.support.table_actions import SteppingClock, actions, add, delete, minted, update
 
 _MEM0 = make_mapping("mem0")
 _ALICE = {"user_id": "alice"}
+# What an import decides is the same on every back end.
+_ON_LANCE = pytest.mark.parametrize("backend", ["lance"])
 # What an import cannot keep: when and by which run the revision was made.
 _BOOKKEEPING = {"revision", "event", "valid_from", "run_id", "labels"}
 
@@ -251,3 +255,192 @@ def test_vectors_are_taken_over_where_the_same_embedder_made_them(
     ]
     with pytest.raises(InvalidArgumentError, match=f"'other', those of the table by '{own.name}'"):
         plan_import(table.uri, str(tmp_path / "out.parquet"), mapping, vectors_by="other")
+
+
+def _mapping(store: str | None = None, name: str = "external_id") -> ImportMapping:
+    return make_mapping(
+        "jsonl",
+        fields={name: "id", "text": "memory"},
+        scope={"user_id": "user_id"},
+        store=store,
+    )
+
+
+def _live(table: MemoryTable) -> list[str]:
+    return sorted(table.to_arrow()["text"].to_pylist())
+
+
+@_ON_LANCE
+def test_the_same_id_in_another_store_is_another_memory(
+    table: MemoryTable, take_over: Import, tmp_path: Path
+) -> None:
+    first = _write(tmp_path / "crm.jsonl", _record("1", "Likes tea"))
+    other = _write(tmp_path / "app.jsonl", _record("1", "Works at the bakery"))
+    later = _write(tmp_path / "later.jsonl", _record("1", "Likes coffee"))
+    take_over(first, _mapping("crm"))
+    assert take_over(other, _mapping("app")).added == 1
+    assert _live(table) == ["Likes tea", "Works at the bakery"]
+    assert take_over(later, _mapping("crm")).updated == 1
+    assert _live(table) == ["Likes coffee", "Works at the bakery"]
+    assert take_over(other, _mapping("app")).none == 1
+
+
+@_ON_LANCE
+@pytest.mark.parametrize(
+    ("name", "store"), [("external_id", None), ("memory_id", None), ("memory_id", "app")]
+)
+def test_an_id_of_a_store_that_nobody_named_changes_nothing_unless_that_is_asked_for(
+    table: MemoryTable, take_over: Import, tmp_path: Path, name: str, store: str | None
+) -> None:
+    take_over(_write(tmp_path / "a.jsonl", _record("1", "Likes tea")), _mapping(None, name))
+    path = _write(tmp_path / "b.jsonl", _record("1", "Has a dog"), _record("2", "Runs"))
+    mapping = _mapping(store, name)
+    summary = take_over(path, mapping, run_id="mine")
+    assert (summary.added, summary.updated, summary.rejected_lines) == (1, 0, 1)
+    assert _live(table) == ["Likes tea", "Runs"]
+    rejects = (Path(table.uri) / "runs" / "mine" / "rejects.jsonl").read_text()
+    assert "'1' stands for another text in the table" in rejects
+    assert "--store" in rejects
+    assert "Has a dog" in rejects
+    found = verify_import(table, str(path), mapping)
+    assert (found.found, found.differs, found.is_complete) == (1, 1, False)
+    assert take_over(path, mapping, update=True).updated == 1
+    assert _live(table) == ["Has a dog", "Runs"]
+
+
+@_ON_LANCE
+def test_what_the_store_says_again_after_something_else_is_said_again_here(
+    table: MemoryTable, take_over: Import, tmp_path: Path
+) -> None:
+    texts = ("Lives in Rome", "Lives in Oslo", "Lives in Rome")
+    for number, text in enumerate(texts):
+        path = _write(tmp_path / f"{number}.jsonl", _record("a", text))
+        if number == 2:
+            assert verify_import(table, str(path), _MEM0).differs == 1
+        take_over(path)
+        assert _live(table) == [text]
+        assert verify_import(table, str(path), _MEM0).is_complete
+
+
+@_ON_LANCE
+def test_an_export_from_before_the_newest_takes_nothing_back(
+    table: MemoryTable, take_over: Import, tmp_path: Path
+) -> None:
+    old = _write(tmp_path / "old.jsonl", _record("a", "Lives in Rome"))
+    new = _write(tmp_path / "new.jsonl", _record("a", "Lives in Oslo", updated_at="2024-02-01"))
+    take_over(old)
+    take_over(new)
+    assert take_over(old).none == 1
+    assert _live(table) == ["Lives in Oslo"]
+    assert verify_import(table, str(old), _MEM0).changed_here == 1
+
+
+@_ON_LANCE
+def test_what_was_taken_back_here_stays_so_when_the_same_export_comes_again(
+    table: MemoryTable, take_over: Import, tmp_path: Path
+) -> None:
+    take_over(_write(tmp_path / "a.jsonl", _record("a", "Lives in Rome")))
+    later = _write(tmp_path / "b.jsonl", _record("a", "Lives in Oslo"))
+    take_over(later, run_id="second")
+    table.undo("second")
+    assert take_over(later).none == 1
+    assert _live(table) == ["Lives in Rome"]
+
+
+@_ON_LANCE
+def test_a_new_record_may_say_what_another_one_said_before(
+    table: MemoryTable, take_over: Import, tmp_path: Path
+) -> None:
+    take_over(_write(tmp_path / "a.jsonl", _record("a", "Likes tea")))
+    take_over(_write(tmp_path / "b.jsonl", _record("a", "Likes milk")))
+    both = _write(tmp_path / "c.jsonl", _record("a", "Likes milk"), _record("b", "Likes tea"))
+    assert verify_import(table, str(both), _MEM0).missing == 1
+    assert take_over(both).added == 1
+    assert _live(table) == ["Likes milk", "Likes tea"]
+
+
+@_ON_LANCE
+def test_an_id_that_stands_twice_is_seen_across_files(
+    table: MemoryTable, take_over: Import, tmp_path: Path
+) -> None:
+    (tmp_path / "all").mkdir()
+    for name, text in (("a", "Likes tea"), ("b", "Has a dog")):
+        _write(tmp_path / "all" / f"{name}.jsonl", _record("7", text))
+    summary = take_over(tmp_path / "all", run_id="mine")
+    assert (summary.added, summary.rejected_lines) == (1, 1)
+    rejects = (Path(table.uri) / "runs" / "mine" / "rejects.jsonl").read_text()
+    assert "line 1 of " in rejects
+    assert "a.jsonl already" in rejects
+
+
+def _own_vectors(place: Path, backend: str, dim: int) -> MemoryTable:
+    return MemoryTable.open(place, backend=backend, vector_dim=dim, clock=SteppingClock())
+
+
+def _with_vectors(*vectors: list[float] | None) -> pa.Table:
+    rows = actions(*(add(f"Text {number}") for number in range(len(vectors))))
+    return rows.append_column("vector", pa.array(vectors, ACTION_OPTIONS.field("vector").type))
+
+
+@pytest.mark.parametrize(("form", "said"), [("parquet", None), ("jsonl", "none")])
+def test_the_callers_own_vectors_go_along(
+    tmp_path: Path, backend: str, form: str, said: str | None
+) -> None:
+    source = _own_vectors(tmp_path / "source", backend, 4)
+    source.commit(_with_vectors([0.5, 0.0, 0.0, 2.0], None), run_id="r")
+    source.export(tmp_path / "out", form)
+    table = _own_vectors(tmp_path / "table", backend, 4)
+    planned = plan_import(table.uri, str(tmp_path / "out"), make_mapping(form), vectors_by=said)
+    apply_import(planned)
+    columns = ["text", "vector"]
+    assert table.to_arrow(columns=columns).sort_by("text").to_pylist() == [
+        {"text": "Text 0", "vector": [0.5, 0.0, 0.0, 2.0]},
+        {"text": "Text 1", "vector": None},
+    ]
+    assert planned.manifest["vectors_left_out"] == 0
+
+
+@_ON_LANCE
+@pytest.mark.parametrize(("dim", "embedder"), [(5, None), (4, HashEmbedder())])
+def test_the_callers_own_vectors_that_do_not_fit_are_left_out_and_counted(
+    tmp_path: Path, backend: str, dim: int, embedder: HashEmbedder | None
+) -> None:
+    source = _own_vectors(tmp_path / "source", backend, 4)
+    source.commit(_with_vectors([0.5, 0.0, 0.0, 2.0], None), run_id="r")
+    source.export(tmp_path / "out.parquet")
+    table = MemoryTable.open(tmp_path / "table", backend=backend, vector_dim=dim, embedder=embedder)
+    path = str(tmp_path / "out.parquet")
+    planned = plan_import(table.uri, path, make_mapping("parquet"))
+    assert planned.manifest["vectors_left_out"] == 1
+    assert apply_import(planned, embedder=embedder).added == 2
+    rows = table.to_arrow(columns=["vector"]).to_pylist()
+    assert all((row["vector"] is None) == (embedder is None) for row in rows)
+
+
+@_ON_LANCE
+def test_vectors_of_a_plan_from_before_the_table_moved_are_made_anew(
+    tmp_path: Path, backend: str
+) -> None:
+    source = MemoryTable.open(tmp_path / "source", backend=backend, embedder=HashEmbedder())
+    source.commit(actions(add("Likes tea")), run_id="r")
+    source.export(tmp_path / "out.parquet")
+    table = MemoryTable.open(tmp_path / "table", backend=backend, embedder=HashEmbedder())
+    planned = plan_import(table.uri, str(tmp_path / "out.parquet"), make_mapping("parquet"))
+    new = HashEmbedder(seed="b")
+    table.reembed(new)
+    apply_import(planned, embedder=new)
+    assert table.to_arrow(columns=["vector"])["vector"].to_pylist() == [
+        pytest.approx(_unit(hash_vector("Likes tea", 4, "b")))
+    ]
+
+
+def test_an_import_makes_a_new_table_of_the_back_end_that_its_plan_names(
+    tmp_path: Path, backend: str
+) -> None:
+    path = str(_write(tmp_path / "m.jsonl", _record("a", "Likes tea")))
+    new = str(tmp_path / "new")
+    apply_import(plan_import(new, path, _MEM0, backend=backend))
+    assert MemoryTable.open(new, backend=backend, create=False).count() == 1
+    other = "lance" if backend == "parquet" else "parquet"
+    with pytest.raises(InvalidArgumentError, match=f"has the back end '{backend}'"):
+        plan_import(new, path, _MEM0, backend=other)

@@ -8,7 +8,6 @@ from typing import Any
 
 import lance
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
@@ -28,13 +27,7 @@ def made(table: MemoryTable, texts: list[str], *, run_id: str, seed: int) -> Non
         add(text, scope=SCOPES[n % 5], vector=rng.standard_normal(DIM).tolist())
         for n, text in enumerate(texts)
     ]
-    table.commit(with_vectors(*rows), run_id=run_id)
-
-
-def with_vectors(*rows: Any) -> pa.Table:
-    schema = actions(*rows).schema.append(pa.field("vector", pa.list_(pa.float32())))
-    numbered = [{**row, "vector": row.get("vector"), "seq": n} for n, row in enumerate(rows)]
-    return pa.Table.from_pylist(numbered, schema=schema)
+    table.commit(actions(*rows), run_id=run_id)
 
 
 def dataset(table: MemoryTable) -> Any:
@@ -65,7 +58,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> MemoryTable:
             )
             for n, text in enumerate(texts)
         ]
-        made_table.commit(with_vectors(*changed), run_id=f"r{turn}")
+        made_table.commit(actions(*changed), run_id=f"r{turn}")
     refresh_indexes(dataset(made_table), at_least=100)
     return made_table
 
@@ -100,7 +93,7 @@ def test_words_are_found_by_the_index_and_history_is_not(table: MemoryTable) -> 
 def test_rows_that_no_index_holds_yet_are_found(table: MemoryTable) -> None:
     far = [50.0, -50.0, *[0.0] * (DIM - 2)]
     new = add("Quite another zebra", scope=SCOPES[0], vector=far)
-    table.commit(with_vectors(new), run_id="new")
+    table.commit(actions(new), run_id="new")
     assert table.search(scope=ALL, vector=far, top_k=1)["text"].to_pylist() == [new["text"]]
     by_word = table.search(scope=ALL, query="zebra", strategy="keyword")
     assert by_word["text"].to_pylist() == [new["text"]]

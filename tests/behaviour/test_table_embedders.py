@@ -271,3 +271,32 @@ def test_many_rows_move_in_batches(tmp_path: Path, backend: str) -> None:
     assert _vectors(table) == _embedded(HashEmbedder(dim=5, seed="b"), *texts)
     with pytest.raises(InvalidArgumentError, match="batch_rows must be from 1, got 0"):
         table.reembed("wordllama", batch_rows=0)
+
+
+@pytest.mark.parametrize("new", ["none", HashEmbedder(seed="b"), HashEmbedder(dim=7)])
+def test_vectors_that_actions_carry_from_before_a_move_are_made_anew(
+    tmp_path: Path, backend: str, new: Any
+) -> None:
+    table = _open(tmp_path / "t", backend, embedder=HashEmbedder())
+    table.commit(actions(add("Likes tea")), run_id="r1")
+    table.reembed(new)
+    old = pa.array([[0.5, 0.0, 0.0, 2.0]], ACTION_OPTIONS.field("vector").type)
+    decided = actions(add("Runs")).append_column("vector", old)
+    table.commit(decided, run_id="r2", base_version=1)
+    if new == "none":
+        assert _vectors(table) == {"Likes tea": None, "Runs": None}
+    else:
+        assert _vectors(table) == _embedded(new, "Likes tea", "Runs")
+
+
+def test_vectors_that_actions_carry_stay_where_only_others_committed_since(
+    tmp_path: Path, backend: str
+) -> None:
+    table = _open(tmp_path / "t", backend, embedder=HashEmbedder())
+    table.reembed(HashEmbedder(seed="b"))
+    table.commit(actions(add("Likes tea")), run_id="r1")
+    own = [0.5, 0.0, 0.0, 2.0]
+    column = pa.array([own], ACTION_OPTIONS.field("vector").type)
+    decided = actions(add("Runs")).append_column("vector", column)
+    table.commit(decided, run_id="r2", base_version=1)
+    assert _vectors(table)["Runs"] == own

@@ -331,7 +331,7 @@ def test_to_forget_with_purge_is_to_erase(table: MemoryTable) -> None:
     assert traces_of(table.uri, marker_of(1), marker_of(2)) == []
     assert table.forget(scope=scope_of(2), purge=True).outcome == "nothing"
     (Path(table.uri) / "notes.txt").write_text(f"Second {marker_of(0)}")
-    with pytest.raises(TableError, match=r"found again in 1 files, .*notes\.txt"):
+    with pytest.raises(TableError, match=r"found again in 1 file, .*notes\.txt"):
         table.forget(scope=scope_of(0), purge=True)
 
 

@@ -47,7 +47,10 @@ def test_what_is_forgotten_is_gone_and_its_tombstone_keeps_no_content(table: Mem
         None,
         None,
     )
-    assert (row["run_id"], row["labels"]) == (f"forget-{TEA}", {"why": "asked"})
+    assert (row["run_id"], row["labels"]) == (
+        f"forget-{ids.digest(TEA, size=8).hex()}",
+        {"why": "asked"},
+    )
     assert "tea" not in str(row).lower().replace(TEA, "")
     assert table.runs()["kind"].to_pylist() == ["commit", "forget"]
     assert table.forget(TEA).outcome == "nothing"
@@ -169,6 +172,20 @@ def test_a_source_is_forgotten_in_all_scopes_or_in_one(table: MemoryTable) -> No
     assert table.forget(source_id="m2").deleted == 3
     assert texts(table) == ["Has a cat"] * 3
     assert all("m1" not in name for name in table.runs()["run_id"].to_pylist())
+
+
+def test_a_source_is_forgotten_with_what_was_updated_from_others_since() -> None:
+    table = memory_table()
+    rows = (add("Likes tea", source_ids=["m1"]), add("Has a cat", source_ids=["m3"]))
+    table.commit(actions(*rows), run_id="r1")
+    table.commit(actions(update(TEA, "Likes green tea", source_ids=["m2"])), run_id="r2")
+    # What was undone is not where a memory comes from.
+    table.commit(actions(update(CAT, "Has a dog", source_ids=["m1"])), run_id="r3")
+    table.undo("r3")
+    assert (table.forget(source_id="m1").deleted, texts(table)) == (1, ["Has a cat"])
+    again = actions(add("Likes green tea", source_ids=["m2"]))
+    assert table.commit(again, run_id="r4").blocked == 1
+    assert table.forget(source_id="m1").outcome == "nothing"
 
 
 def test_forgetting_can_be_undone_and_then_blocks_nothing() -> None:

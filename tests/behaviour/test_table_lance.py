@@ -1,5 +1,7 @@
 """What only the Lance back end has: other readers, maintenance, the files on disk."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,12 +15,24 @@ import pytest
 
 from memorypipe.errors import TableError, TableVersionError
 from memorypipe.schema import table_schema
+from memorypipe.table.embedding import Revector
 from memorypipe.table.lance.cluster import cluster, groups
-from memorypipe.table.lance.storage import LanceStorage
+from memorypipe.table.lance.dataset import find_head
+from memorypipe.table.lance.storage import LanceSnapshot, LanceStorage
 from memorypipe.table.records import head_row
-from memorypipe.table.storage import RaceLostError
+from memorypipe.table.search_all import Wanted
+from memorypipe.table.storage import RaceLostError, Where
 from memorypipe.table.table import MemoryTable
-from tests.support.table_actions import SteppingClock, actions, add, ledger, minted, update
+from tests.support.table_actions import (
+    START,
+    SteppingClock,
+    actions,
+    add,
+    delete,
+    ledger,
+    minted,
+    update,
+)
 
 
 @pytest.fixture
@@ -195,3 +209,95 @@ def test_short_ids_are_found_as_long_ones_are(table: MemoryTable) -> None:
     table.commit(actions(add("a", memory_id="m"), add("b", memory_id="long enough")), run_id="r1")
     for name in ("m", "long enough"):
         assert table.commit(actions(update(name, f"{name} c")), run_id=name).updated == 1
+
+
+@dataclass(frozen=True)
+class Overtaken(LanceStorage):
+    """A storage whose files others merge and purge right after some of its openings."""
+
+    left: list[bool]
+
+    def _open(self) -> Any:
+        opened = super()._open()
+        if self.left and self.left.pop():
+            rewritten(self.uri)
+        return opened
+
+
+def rewritten(uri: str) -> None:
+    """Leave no data file that was there."""
+    table = MemoryTable(uri, LanceStorage(uri), SteppingClock())
+    rows = table.to_arrow(columns=["memory_id", "scope"]).slice(0, 1).to_pylist()
+    gone = [delete(row["memory_id"], scope=dict(row["scope"])) for row in rows]
+    table.commit(actions(*gone), run_id=f"rewritten {table.version}")
+    LanceStorage(uri).purge()
+
+
+FOUND = Wanted(kind="keyword", query="text", k=3, now=START, filter=pc.field("text") != "")
+READS: dict[str, Callable[[LanceSnapshot], object]] = {
+    "scan": lambda snapshot: snapshot.scan(["text"], Where()),
+    "runs": lambda snapshot: snapshot.scan(["memory_id"], Where(record_type="run")),
+    "one run": lambda snapshot: snapshot.scan(
+        ["memory_id"], Where(record_type="run", memory_ids=["r1"])
+    ),
+    "locate": lambda snapshot: snapshot.locate(
+        pa.array([minted("text 1")]), pa.array([], pa.string())
+    ),
+    "search": lambda snapshot: snapshot.search_all(FOUND),
+    "pieces": lambda snapshot: [list(each.scan(["text"], Where())) for each in snapshot.pieces()],
+    "head": lambda snapshot: find_head(snapshot.dataset),
+    "cluster": lambda snapshot: cluster(snapshot.dataset, fragments(snapshot)),
+    "cluster anew": lambda snapshot: cluster(lance.dataset(snapshot.uri), fragments(snapshot)),
+    "reembed": lambda snapshot: snapshot.replace_vectors(
+        Revector(dim=4, embed=None, batch_rows=9),
+        rows=table_schema(4).empty_table(),
+        head=head_row(replace(snapshot.head, vector_dim=4)),
+    ),
+}
+
+
+def fragments(snapshot: LanceSnapshot) -> list[int]:
+    numbers = [each.fragment_id for each in snapshot.dataset.get_fragments()]
+    return [number for number in numbers if number != snapshot.head_fragment]
+
+
+def test_who_reads_files_that_a_purge_removed_has_lost_a_race(table: MemoryTable) -> None:
+    for number in range(3):
+        table.commit(actions(add(f"text {number}")), run_id=f"r{number}")
+    snapshot = LanceStorage(table.uri).snapshot()
+    rewritten(table.uri)
+    for read in READS.values():
+        with pytest.raises(TableError, match=r"is gone|merged meanwhile|any more"):
+            read(snapshot)
+
+
+def test_a_commit_beside_an_erasure_tries_again_and_lands(table: MemoryTable) -> None:
+    table.commit(actions(add("Likes tea"), add("Runs")), run_id="r1")
+    storage = Overtaken(table.uri, [True, False, True])
+    writer = MemoryTable(table.uri, storage, SteppingClock())
+    assert writer.commit(actions(add("Has a cat")), run_id="r2").outcome == "landed"
+    assert table.to_arrow(columns=["text"])["text"].to_pylist() == ["Has a cat"]
+
+
+@pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.slow), 3])
+def test_optimize_beside_others_that_merge_and_purge_gives_way(
+    table: MemoryTable, times: int
+) -> None:
+    fill(table)
+    Overtaken(table.uri, [True] * times + [False]).optimize()
+    assert (table.count(), table.version) == (5 - times, 5 + times)
+
+
+def test_clean_writes_no_fragment_anew_of_which_no_row_was_taken_out(table: MemoryTable) -> None:
+    fill(table)
+    table.commit(actions(add("Has a cat"), add("Runs")), run_id="r9")
+    (untouched,) = (each for each in dataset(table).get_fragments() if each.physical_rows == 3)
+    rows = all_rows(table)
+    LanceStorage(table.uri).clean(older_than=timedelta(days=1))
+    left = dataset(table).get_fragments()
+    assert untouched.fragment_id in {each.fragment_id for each in left}
+    assert not any(each.num_deletions for each in left)
+    assert all_rows(table).equals(rows)
+    version = dataset(table).version
+    LanceStorage(table.uri).clean(older_than=timedelta(days=1))
+    assert dataset(table).version == version

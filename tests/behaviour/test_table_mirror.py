@@ -1,18 +1,30 @@
 """The mirror: a folder that any Parquet reader reads, with exactly the live rows."""
 
 import logging
+import os
 import pickle
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
 from memorypipe.errors import InvalidArgumentError, TableError
-from memorypipe.table.parquet.mirror import MIRROR_FILE
+from memorypipe.table.erasing.requests import EraseRequest
+from memorypipe.table.parquet.mirror import MIRROR_FILE, MirroredStorage
 from memorypipe.table.table import MemoryTable
-from tests.support.table_actions import START, SteppingClock, actions, add, delete, minted, update
+from tests.support.table_actions import (
+    START,
+    USER,
+    SteppingClock,
+    actions,
+    add,
+    delete,
+    minted,
+    update,
+)
 
 TEA = minted("Likes tea")
 
@@ -109,3 +121,65 @@ def test_a_table_with_a_mirror_can_be_pickled(table: MemoryTable, place: Path) -
     copy = pickle.loads(pickle.dumps(table))  # noqa: S301  # our own bytes
     copy.commit(actions(add("Likes tea")), run_id="r1")
     assert texts(place) == ["Likes tea"]
+
+
+# What lies beside the mirror's file is the same for every back end.
+one_backend = pytest.mark.parametrize("backend", ["parquet"])
+
+
+def left_behind(place: Path, name: str, days: float) -> Path:
+    """Lay what a refresh that was killed leaves, so many days ago."""
+    folder = place / name
+    folder.mkdir()
+    (folder / MIRROR_FILE).write_bytes(b"Likes tea, and says so")
+    at = datetime.now(UTC).timestamp() - days * 86_400
+    for each in (folder / MIRROR_FILE, folder):
+        os.utime(each, (at, at))
+    return folder
+
+
+@one_backend
+def test_a_refresh_removes_what_one_left_that_was_killed_long_ago(
+    table: MemoryTable, place: Path
+) -> None:
+    old, young = left_behind(place, ".mirror-a", 2), left_behind(place, ".mirror-b", 0)
+    foreign = left_behind(place, "mine", 9)
+    table.commit(actions(add("Runs")), run_id="r1")
+    assert (old.exists(), young.exists(), foreign.exists()) == (False, True, True)
+
+
+def test_an_erasure_leaves_nothing_beside_the_mirror_that_says_it(
+    table: MemoryTable, place: Path
+) -> None:
+    table.commit(actions(add("Likes tea, and says so"), add("Runs", scope={})), run_id="r1")
+    left_behind(place, ".mirror-a", 0)
+    assert table.erase([EraseRequest(scope=USER)]).is_complete
+    assert texts(place) == ["Runs"]
+    assert list(place.parent.rglob(".mirror-*")) == []
+
+
+@one_backend
+def test_what_lies_in_the_mirrors_folder_is_searched_after_an_erasure(
+    table: MemoryTable, place: Path
+) -> None:
+    table.commit(actions(add("Likes tea, and says so")), run_id="r1")
+    copy = left_behind(place, "copy", 9) / MIRROR_FILE
+    receipt = table.erase([EraseRequest(scope=USER)])
+    assert [each.path for each in receipt.checked.left] == [str(copy)]
+
+
+def test_what_a_killed_refresh_of_a_mirror_in_a_store_left_on_this_machine_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("obstore")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    mirror = f"memory://{uuid4().hex}/m"
+    table = MemoryTable.open(tmp_path / "t", mirror=mirror, vector_dim=4, clock=SteppingClock())
+    assert isinstance(table._storage, MirroredStorage)
+    own, others = (
+        left_behind(tmp_path / "scratch", f"{prefix}x", 0)
+        for prefix in (table._storage._aside()[1], ".mirror-")
+    )
+    table._storage.purge()
+    assert (own.exists(), others.exists()) == (False, True)

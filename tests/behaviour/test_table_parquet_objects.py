@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from urllib.request import Request, urlopen
 from uuid import uuid4
@@ -11,13 +12,23 @@ import pytest
 
 from memorypipe.errors import TableError, TableNotFoundError
 from memorypipe.schema import table_schema
+from memorypipe.table.parquet.files import DataFiles, publish
 from memorypipe.table.parquet.objects import Objects
 from memorypipe.table.parquet.storage import ParquetStorage
 from memorypipe.table.records import head_row
 from memorypipe.table.storage import RaceLostError, UnknownOutcomeError, Where
 from memorypipe.table.table import MemoryTable
 from tests.support.stored_rows import DIM, store, stored_rows
-from tests.support.table_actions import SteppingClock, actions, add, ledger, minted, update
+from tests.support.table_actions import (
+    START,
+    SteppingClock,
+    actions,
+    add,
+    ledger,
+    ledger_key,
+    minted,
+    update,
+)
 
 pytest.importorskip("obstore")
 moto_server = pytest.importorskip("moto.server")
@@ -106,6 +117,34 @@ def test_maintenance_leaves_the_rows_and_nothing_else(memory: str) -> None:
     assert len(objects.listing("data")) == len(storage.snapshot().manifest.files) == 1
     assert len(objects.listing("manifests")) == 1
     assert texts(storage) == list("abcd")
+
+
+def test_a_commit_on_a_version_that_is_gone_does_not_land(memory: str) -> None:
+    storage = ParquetStorage(memory)
+    store(storage, stored_rows(["a"], [{}]))
+    late = storage.snapshot()
+    manifest = replace(late.manifest, version=late.manifest.version + 1, token="late")
+    put(storage, "b")
+    storage.purge()
+    # Its number is free again, and others have looked for it.
+    with pytest.raises(UnknownOutcomeError):
+        publish(DataFiles(Objects(memory), memory), late.manifest, manifest, ())
+    assert len(Objects(memory).listing("manifests")) == 1
+    assert texts(ParquetStorage(memory)) == texts(storage) == ["a", "b"]
+
+
+def test_a_table_has_its_ledger_where_its_rows_are(memory: str) -> None:
+    table = MemoryTable.open(memory, backend="parquet", embedder="none", clock=SteppingClock())
+    assert table.commit(actions(), run_id="r1", ledger=ledger("m1", "m2")).outcome == "landed"
+    table.commit(actions(add("Likes tea")), run_id="r2", ledger=ledger("m3"))
+    objects = Objects(memory)
+    assert len(objects.listing("ledger")) == 2
+    objects.write("ledger/left.parquet", b"of a commit that failed")
+    again = MemoryTable.open(memory, clock=SteppingClock(START + timedelta(days=9999)))
+    assert len(again.ledger_keys()) == 3
+    assert again.vacuum().ledgers == 1
+    assert table.undo("r1", reopen=True).outcome == "landed"
+    assert table.ledger_keys().to_pylist() == [ledger_key("m3")]
 
 
 def test_a_name_is_given_once_and_its_taker_is_known_by_what_it_wrote(memory: str) -> None:

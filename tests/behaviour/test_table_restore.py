@@ -2,6 +2,7 @@
 
 import pytest
 
+from memorypipe import ids
 from memorypipe.errors import HistoryGoneError, TableError
 from memorypipe.table.table import MemoryTable
 from tests.support.memory_table import memory_table
@@ -24,7 +25,7 @@ def test_a_deleted_memory_comes_back_as_it_last_was(table: MemoryTable) -> None:
     changed = {name for name in before if before[name] != after[name]}
     assert changed == {"revision", "event", "updated_at", "valid_from", "run_id", "labels"}
     assert (after["revision"], after["event"], after["labels"]) == (4, "RESTORE", {"who": "me"})
-    assert table.runs().to_pylist()[-1]["run_id"] == f"restore-{TEA}"
+    assert table.runs().to_pylist()[-1]["run_id"] == f"restore-{ids.digest(TEA, size=8).hex()}"
     assert after["created_at"] < after["updated_at"] == after["valid_from"]
 
 
@@ -45,12 +46,12 @@ def test_restoring_can_be_undone_and_done_again() -> None:
     table.commit(actions(add("Likes tea")), run_id="r1")
     table.forget(TEA)
     table.restore(TEA)
-    table.undo(f"restore-{TEA}")
+    table.undo(f"restore-{ids.digest(TEA, size=8).hex()}")
     assert table.count() == 0
     assert table.commit(actions(add("Likes tea")), run_id="r2").blocked == 1
     table.restore(TEA)
     assert table.count() == 1
-    assert table.runs()["run_id"].to_pylist()[-1] == f"restore2-{TEA}"
+    assert table.runs()["run_id"].to_pylist()[-1] == f"restore2-{ids.digest(TEA, size=8).hex()}"
 
 
 def test_what_cannot_be_restored_says_why(table: MemoryTable) -> None:

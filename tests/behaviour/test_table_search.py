@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from memorypipe import ALL, MemoryTable
-from memorypipe.errors import InvalidArgumentError
+from memorypipe.errors import InvalidArgumentError, TableError
 from memorypipe.rank.keyword import KeywordIndex
 from memorypipe.rank.memory import Memory
 from tests.support.table_actions import (
@@ -133,6 +133,15 @@ def test_auto_is_hybrid_with_an_embedder_and_keyword_without(
     assert texts(bare.search(scope=USER, query="tea")) == ["Likes tea"]
     with pytest.raises(InvalidArgumentError, match="has no embedder"):
         bare.search(scope=USER, query="tea", strategy="hybrid")
+
+
+def test_auto_is_keyword_where_the_embedder_was_not_given(table: MemoryTable, backend: str) -> None:
+    table.commit(actions(add("Likes tea"), add("Owns a cat")), run_id="r1")
+    bare = MemoryTable.open(table.uri, backend=backend)
+    assert texts(bare.search(scope=USER, query="tea")) == ["Likes tea"]
+    for strategy in ("vector", "hybrid"):
+        with pytest.raises(TableError, match="which was not given"):
+            bare.search(scope=USER, query="tea", strategy=strategy)
 
 
 @pytest.mark.parametrize("strategy", ["keyword", "vector", "hybrid"])

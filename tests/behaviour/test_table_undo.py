@@ -282,3 +282,64 @@ def test_what_a_run_closes_expires_as_the_table_says() -> None:
         None,
     ]
     assert [row["revision_expires_at"] for row in cat] == [cat[0]["valid_to"], None]
+
+
+def test_a_cascade_leaves_forgotten_what_others_forgot() -> None:
+    table = memory_table()
+    table.commit(actions(add("Runs")), run_id="r0")
+    first = actions(add("Likes tea"), add("Has a cat"), update(RUNS, "Swims"))
+    table.commit(first, run_id="r1")
+    table.commit(actions(update(TEA, "Likes coffee"), add("Has a dog")), run_id="r2")
+    table.forget(TEA)
+    table.forget(RUNS)
+    table.commit(actions(update(CAT, "Has two cats")), run_id="r3")
+    with pytest.raises(UndoConflictError, match="leaves forgotten"):
+        table.undo("r1")
+    before = table.to_arrow(include=["live", "deleted"], columns=["memory_id", "event", "payload"])
+    table.undo("r1", cascade=True)
+    # Nothing else built on r2 than what is forgotten, and what it added stays.
+    assert table.to_arrow(columns=["text"])["text"].to_pylist() == ["Has a dog"]
+    assert table.runs()["info"].to_pylist()[-1] == '{"undoes":["r3","r1"],"reopens":[]}'
+    for name in (TEA, RUNS):
+        row = table.get(name, include=["deleted"])
+        assert row is not None
+        assert row["event"] == "FORGET"
+        assert {key: row[key] for key in before.column_names} in before.to_pylist()
+    again = actions(add("Likes tea"), add("Likes coffee"), add("Swims"))
+    assert table.commit(again, run_id="r4").blocked == 3
+
+
+def test_a_cascade_over_a_scope_that_was_forgotten_brings_nothing_of_it_back() -> None:
+    table = memory_table()
+    table.commit(actions(add("Has a cat")), run_id="r0")
+    table.commit(actions(add("Likes tea")), run_id="r1")
+    table.forget(scope={"user_id": "u1"})
+    forgetting = table.runs()["run_id"].to_pylist()[-1]
+    table.restore(TEA)
+    restoring = table.runs()["run_id"].to_pylist()[-1]
+    # The memory that was restored is taken back; the forgetting of the other one is not.
+    table.undo("r1", cascade=True)
+    undone = f'{{"undoes":["{restoring}","r1"],"reopens":[]}}'
+    assert table.runs()["info"].to_pylist()[-1] == undone
+    assert table.count() == 0
+    assert table.commit(actions(add("Has a cat")), run_id="r2").blocked == 1
+    table.undo("undo-r1")
+    assert table.to_arrow(columns=["text"])["text"].to_pylist() == ["Likes tea"]
+    # Who undoes the forgetting itself means it.
+    assert table.undo(forgetting, cascade=True).added == 1
+    assert table.count() == 2
+
+
+def test_what_a_cascade_left_forgotten_comes_back_when_both_are_undone() -> None:
+    table = memory_table()
+    table.commit(actions(add("Likes tea")), run_id="r1")
+    before = remembered(table)
+    table.forget(TEA)
+    forgetting = table.runs()["run_id"].to_pylist()[-1]
+    table.undo("r1", cascade=True)
+    with pytest.raises(UndoConflictError) as caught:
+        table.undo(forgetting)
+    assert caught.value.run_ids == ("undo-r1",)
+    table.undo("undo-r1")
+    table.undo(forgetting)
+    assert remembered(table) == before

@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from memorypipe.errors import HistoryGoneError, InvalidArgumentError
+from memorypipe.errors import HistoryGoneError, InvalidArgumentError, TableVersionError
 from memorypipe.llm.batch.records import BatchFolder
 from memorypipe.llm.journal.open import take_inventory
+from memorypipe.table.backends import open_storage
+from memorypipe.table.erasing.sweep import sweep
+from memorypipe.table.erasing.targets import Targets
+from memorypipe.table.records import Head
 from memorypipe.table.table import MemoryTable
-from tests.support.erasable import fill_batches, fill_journal, fill_run, fill_table
+from memorypipe.table.transaction import transact
+from memorypipe.table.vacuum import VacuumCommit
+from tests.support.erasable import fill_batches, fill_journal, fill_run, fill_table, marker_of
 from tests.support.table_actions import (
     START,
     SteppingClock,
@@ -29,6 +35,9 @@ YEAR = timedelta(days=365)
 
 # What lies beside the table is the same for every back end.
 beside_the_table = pytest.mark.parametrize("backend", ["parquet"])
+
+# It marks rows as deleted where the other one writes anew.
+only_lance = pytest.mark.parametrize("backend", ["lance"])
 
 
 @pytest.fixture
@@ -116,6 +125,78 @@ def test_the_revisions_that_a_run_without_revisions_closed_go_at_once(table: Mem
     table.commit(actions(update(minted("Likes tea"), "Likes coffee")), run_id="r2", revisions=False)
     assert table.vacuum().revisions == 1
     assert table.to_arrow(include=EVERYTHING)["text"].to_pylist() == ["Likes coffee"]
+
+
+def test_what_vacuum_dropped_is_in_no_file_any_more(table: MemoryTable) -> None:
+    table.configure(revision_ttl_days=0)
+    table.commit(actions(add(f"First {marker_of(1)}"), add("Runs")), run_id="r1")
+    change = actions(update(minted(f"First {marker_of(1)}"), f"Second {marker_of(1)}"))
+    table.commit(change, run_id="r2")
+    assert files_that_say(table, f"First {marker_of(1)}")
+    assert table.vacuum(older_than=timedelta(0)).revisions == 1
+    assert files_that_say(table, f"First {marker_of(1)}") == []
+    assert files_that_say(table, f"Second {marker_of(1)}")
+
+
+@only_lance
+def test_what_a_killed_vacuum_dropped_is_in_no_file_after_the_next_one(
+    table: MemoryTable, backend: str
+) -> None:
+    table.commit(actions(add(f"First {marker_of(1)}")), run_id="r1")
+    change = actions(update(minted(f"First {marker_of(1)}"), "Second"))
+    table.commit(change, run_id="r2", revisions=False)
+    commit = VacuumCommit(version=2, now=START + YEAR)
+    assert transact(open_storage(table.uri, backend), commit, SteppingClock()).version == 3
+    assert table.vacuum(older_than=timedelta(0)).revisions == 0
+    assert files_that_say(table, f"First {marker_of(1)}") == []
+
+
+def files_that_say(table: MemoryTable, text: str) -> list[str]:
+    """Search every file, whatever any version says of its rows."""
+    found = sweep([table.uri], Targets(), [text], journals=())
+    return [each.path for each in found.left] + [table.uri] * found.shared
+
+
+@beside_the_table
+def test_a_run_without_revisions_takes_nothing_from_the_runs_that_it_did_not_touch(
+    table: MemoryTable,
+) -> None:
+    table.commit(actions(add("Runs")), run_id="r1")
+    table.commit(actions(add("Likes tea"), add("Has a cat")), run_id="r2")
+    table.commit(actions(update(minted("Runs"), "Swims")), run_id="r3")
+    bulk = actions(update(minted("Likes tea"), "Likes coffee"))
+    table.commit(bulk, run_id="bulk", revisions=False)
+    assert table.vacuum().revisions == 1
+    assert table.settings.revisions_horizon is None
+    with pytest.raises(HistoryGoneError, match="'r2' cannot be undone"):
+        table.undo("r2", cascade=True)
+    with pytest.raises(HistoryGoneError, match="'bulk' cannot be undone"):
+        table.undo("bulk")
+    assert (table.undo("r3").updated, table.undo("r1").deleted) == (1, 1)
+    assert sorted(table.to_arrow()["text"].to_pylist()) == ["Has a cat", "Likes coffee"]
+
+
+@beside_the_table
+def test_revisions_that_have_expired_count_beside_those_of_a_run_without(
+    table: MemoryTable, later: Callable[[timedelta], MemoryTable]
+) -> None:
+    write_history(table)
+    expired = table.commit_time
+    change = actions(update(minted("Likes tea"), "Likes milk"))
+    table.commit(change, run_id="bulk", revisions=False)
+    assert later(YEAR + timedelta(days=1)).vacuum().revisions == 4
+    assert table.settings.revisions_horizon == expired
+    assert table.settings.history_horizon == table.at(4).commit_time
+
+
+@pytest.mark.parametrize("newer", ["optimize", "vacuum"])
+def test_the_upkeep_of_a_table_of_a_newer_format_is_refused(
+    tmp_path: Path, backend: str, newer: str
+) -> None:
+    head = Head(number=0, committed_at=START, created_at=START, vector_dim=4, format_version=99)
+    open_storage(str(tmp_path), backend).create(head)
+    with pytest.raises(TableVersionError, match="version 99"):
+        getattr(MemoryTable.open(tmp_path), newer)()
 
 
 @pytest.mark.parametrize("days", [-1, 1.5, True, "30"])

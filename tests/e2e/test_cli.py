@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.support.endpoint import Endpoint, endpoint
@@ -65,7 +66,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the commands run: a log, and the table that `backfill` made of it."""
     folder = tmp_path_factory.mktemp("cli")
     _write_log(folder / "log.jsonl", _LOG)
-    done = _run("backfill", "log.jsonl", "--offline", "--table", "made", folder=folder)
+    words = ("--offline", "--table", "made", "--backend", "lance", "--mirror", "kept")
+    done = _run("backfill", "log.jsonl", *words, folder=folder)
     assert done.returncode == 0, done.stderr
     # Nothing of what the daemons of Ray say gets to the user.
     assert [line for line in done.stderr.splitlines() if "ray" in line.lower()] == ["Starting Ray"]
@@ -89,6 +91,13 @@ def test_the_same_log_again_finds_nothing_new_and_changes_nothing(folder: Path) 
     assert done.returncode == 0
     assert (value["status"], value["windows"], value["calls"]) == ("done", 0, 0)
     assert _memories(folder) == before
+
+
+def test_the_mirror_of_a_backfill_has_what_it_made(folder: Path) -> None:
+    kept = pq.read_table(folder / "kept" / "memories.parquet")
+    assert sorted(kept["memory_id"].to_pylist()) == sorted(
+        row["memory_id"] for row in _memories(folder)
+    )
 
 
 def test_show_groups_by_scope_and_takes_one_scope(folder: Path) -> None:

@@ -32,7 +32,7 @@ def merge_files(storage: Storage) -> None:
         storage.tidy()
         return
     snapshot = storage.snapshot()
-    merge(snapshot.dataset, snapshot.head_fragment, rows=1 << 12)
+    merge(snapshot.dataset, [snapshot.head_fragment], rows=1 << 12)
 
 
 def index(storage: Storage) -> None:

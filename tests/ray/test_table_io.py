@@ -8,9 +8,11 @@ import pyarrow as pa
 import pytest
 import ray
 
+from memorypipe.errors import InvalidArgumentError, TableError
 from memorypipe.schema import ACTIONS
 from memorypipe.table.ray_io import MemoryTableSink, read_table
 from memorypipe.table.table import MemoryTable
+from tests.support.embeddings import HashEmbedder
 from tests.support.table_actions import actions, add, minted, update
 
 pytestmark = pytest.mark.usefixtures("ray_2_cpus")
@@ -82,6 +84,19 @@ def test_all_rows_of_a_dataset_become_one_commit_and_once_only(tmp_path: Path) -
     assert again.result is not None
     assert (again.result.outcome, table.version) == ("already_landed", 1)
     assert not list((tmp_path / "table" / "staged").glob("*"))
+
+
+def test_an_embedder_that_is_missing_shows_before_any_task(tmp_path: Path) -> None:
+    own = HashEmbedder()
+    table = MemoryTable.open(tmp_path / "table", embedder=own)
+    with pytest.raises(TableError, match="'hash-a/4', which was not given"):
+        MemoryTableSink(table.uri, run_id="bulk")
+    with pytest.raises(InvalidArgumentError, match="'hash-a/4', not of 'hash-b/4'"):
+        MemoryTableSink(table.uri, run_id="bulk", embedder=HashEmbedder(seed="b"))
+    sink = MemoryTableSink(table.uri, run_id="bulk", embedder=own)
+    ray.data.from_arrow(_actions(20)).write_datasink(sink)
+    assert table.count() == 20
+    assert table.to_arrow()["vector"].null_count == 0
 
 
 def test_rows_that_are_no_actions_commit_nothing_and_leave_nothing(tmp_path: Path) -> None:

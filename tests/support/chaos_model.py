@@ -19,7 +19,8 @@ from memorypipe.ids import digest
 from memorypipe.llm.http_errors import connection_error, status_error
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.types import DecideTask, ExtractTask, Model, Reply, Request
-from tests.support.chaos_faults import ALTERED, CUT, DRESSED, LOST, Items, Said, write
+from tests.support.chaos_faults import ALTERED, Items, Said, write
+from tests.support.chaos_forms import CUT, DRESSED, LOST
 
 __all__ = ["FAULTS", "ChaosModel", "Entry", "Failure"]
 

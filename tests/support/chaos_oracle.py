@@ -3,6 +3,7 @@
 Every function gives the broken rules in words; none where all is well.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,15 +12,18 @@ from typing import Any
 
 from memorypipe import ids
 from memorypipe.llm.types import DecideTask, ExtractTask
-from memorypipe.pipeline.scope_state import Decided, PipelineFact
+from memorypipe.pipeline.decided import Decided, PipelineFact
 from memorypipe.prompts.decide import is_decide_example
 from memorypipe.prompts.extract import is_prompt_example
+from memorypipe.rank.memory import Memory
 from memorypipe.text import clean, normalise
+from tests.support.chaos_log import NAMES, name_in
 from tests.support.chaos_model import Entry
-from tests.support.chaos_scenario import MAX_RETRIES, NAMES, RunRecord, Scenario, name_in
+from tests.support.chaos_scenario import MAX_RETRIES, RunRecord, Scenario
 
 __all__ = ["final_violations", "violations"]
 
+_WORD = re.compile(r"\w+")
 _EVENTS = {"ADD", "UPDATE", "DELETE", "NONE"}
 
 
@@ -52,9 +56,7 @@ def final_violations(scenario: Scenario) -> list[str]:
 # --- nobody else's ---
 
 
-def _scopes_apart(
-    scenario: Scenario, run: RunRecord, ledger: Sequence[Entry]
-) -> Iterator[str]:
+def _scopes_apart(scenario: Scenario, run: RunRecord, ledger: Sequence[Entry]) -> Iterator[str]:
     for entry in ledger:
         if len(named := name_in(entry.text)) > 1:
             yield f"a request shows the data of {sorted(named)}"
@@ -239,7 +241,9 @@ def _actions(scenario: Scenario, run: RunRecord, key: str) -> Iterator[str]:
             )
         state.apply(decided)
     held = {m.id: m.text for m in run.after.get(key, ())}
-    if held != state.texts and not (run.commit and run.commit.held_back):
+    moved = run.commit.ids if run.commit else {}
+    expected = {moved.get(memory_id, memory_id): text for memory_id, text in state.texts.items()}
+    if held != expected and not (run.commit and run.commit.held_back):
         yield f"the table has {held}, the actions come to {state.texts}"
 
 
@@ -253,6 +257,8 @@ def _is_justified(decided: Decided, words: Sequence[_Word], state: _State) -> bo
         return "NONE" in events or _is_known(fact, words, state) or _is_late(fact, words, state)
     if state.texts.get(target) != decided.old_memory:
         return False
+    if decided.event == "DELETE" and _is_superseded(target, words, state):
+        return True
     fitting = [w for w in words if w.event == decided.event and w.target == target]
     if decided.event == "UPDATE":
         return any(w.text == decided.text for w in fitting)
@@ -269,6 +275,13 @@ def _is_known(fact: PipelineFact, words: Sequence[_Word], state: _State) -> bool
     return any(_content(text) & _content(fact.text) for text in made)
 
 
+def _is_superseded(target: str, words: Sequence[_Word], state: _State) -> bool:
+    """Whether the memory was to say what another one says already."""
+    others = _State({k: v for k, v in state.texts.items() if k != target}, {})
+    updates = [w for w in words if w.event == "UPDATE" and w.target == target]
+    return any(w.text and others.holds(w.text) for w in updates)
+
+
 def _is_late(fact: PipelineFact, words: Sequence[_Word], state: _State) -> bool:
     times = [state.times.get(w.target or "") for w in words if w.event in {"UPDATE", "DELETE"}]
     return any(time and fact.event_time and fact.event_time < time for time in times)
@@ -276,7 +289,7 @@ def _is_late(fact: PipelineFact, words: Sequence[_Word], state: _State) -> bool:
 
 def _content(text: str) -> set[str]:
     small = {"is", "s", "has", "no", "any", "more", "by", "on", *(n.casefold() for n in NAMES)}
-    return {w.strip(".,'") for w in normalise(text.replace("'", " ")).split()} - small
+    return set(_WORD.findall(normalise(text))) - small
 
 
 # --- the table ---
@@ -291,16 +304,19 @@ def _table(scenario: Scenario, run: RunRecord) -> Iterator[str]:
             key = ids.ledger_key(row["scope_key"], row["conversation_id"], message_id)
             if (key in known) == (row["window_id"] in run.open_windows):
                 yield f"{message_id} is {'done' if key in known else 'open'}, its window is not"
-    for key, memories in run.after.items():
-        texts = Counter(normalise(m.text) for m in memories)
-        before = Counter(normalise(m.text) for m in run.before.get(key, ()))
-        added = {d.text for d in run.results[key].actions if d.event == "ADD"} if key in run.results else set()
-        for text, times in texts.items():
-            if times > max(1, before[text]) and any(normalise(a) == text for a in added):
-                yield f"doubled: {text!r}"
-            if "\x00" in text or any("\ud800" <= c <= "\udfff" for c in text):
-                yield f"not storable: {text!r}"
-            if is_decide_example(text) or is_prompt_example(text):
-                yield f"an example of the prompt is a memory: {text!r}"
-            if "draft that was never meant" in text:
-                yield f"a draft is a memory: {text!r}"
+    for scope_key, memories in run.after.items():
+        yield from _memories(run, scope_key, memories)
+
+
+def _memories(run: RunRecord, scope_key: str, memories: Sequence[Memory]) -> Iterator[str]:
+    texts = Counter(normalise(m.text) for m in memories)
+    before = Counter(normalise(m.text) for m in run.before.get(scope_key, ()))
+    for text, times in texts.items():
+        if times > max(1, before[text]):
+            yield f"doubled: {text!r}"
+        if "\x00" in text or any("\ud800" <= c <= "\udfff" for c in text):
+            yield f"not storable: {text!r}"
+        if is_decide_example(text) or is_prompt_example(text):
+            yield f"an example of the prompt is a memory: {text!r}"
+        if "draft that was never meant" in text:
+            yield f"a draft is a memory: {text!r}"

@@ -1,19 +1,16 @@
-"""A log whose every fact is known, a model that reads it rightly, and runs over it without Ray.
+"""Runs over a log whose every fact is known, with a model that chaos wraps, and without Ray.
 
-The runs go through the code of the pipeline: windows, `MemoryExtract`, a worker with its retries
+They go through the code of the pipeline: windows, `MemoryExtract`, a worker with its retries
 and its journal, `consolidate_scope`, plan tables, commit. Only Ray's part, to hand blocks around,
 is left out; waiting takes no time.
 """
 
 import random
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
 from memorypipe import ids
@@ -23,7 +20,7 @@ from memorypipe.expressions.results import status_column
 from memorypipe.llm.owner import Owner
 from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
-from memorypipe.llm.types import DecideTask, ExtractTask, Reply, Request
+from memorypipe.llm.types import DecideTask
 from memorypipe.llm.worker import Worker, all_or_none, close_workers, share_worker
 from memorypipe.logs.known import pack_keys
 from memorypipe.logs.windows import windows_batch
@@ -36,88 +33,18 @@ from memorypipe.pipeline.settings import ConsolidationSettings
 from memorypipe.rank.live import live_memories
 from memorypipe.rank.lookup import Lookup
 from memorypipe.rank.memory import Memory
-from memorypipe.schema import CONVERSATIONS
+from memorypipe.table.records import Head
 from memorypipe.table.table import MemoryTable
 from memorypipe.table.transaction import CommitResult
-from tests.support.chaos_model import ChaosModel
+from tests.support.chaos_log import FIRST_DAY, NAMES, SlotModel, conversations, sentence
+from tests.support.chaos_model import FAULTS, ChaosModel
+from tests.support.memory_storage import MemoryStorage
 from tests.support.table_actions import SteppingClock, actions, add, delete, minted
 from tests.support.virtual_time import VirtualTimeLoop
 
-__all__ = ["MAX_RETRIES", "NAMES", "Asked", "RunRecord", "Scenario", "SlotModel", "name_in"]
+__all__ = ["MAX_RETRIES", "Asked", "RunRecord", "Scenario"]
 
-NAMES = ("Adaline", "Benoit", "Cydnie")
 MAX_RETRIES = 3
-
-_FIRST_DAY = datetime(2024, 6, 1, tzinfo=UTC)
-_FACT = re.compile(r"^(?P<name>\w+)(?:'s (?P<slot>\w+) is (?P<value>.+)| has no (?P<gone>\w+) any)")
-_NAME = re.compile("|".join(NAMES))
-
-# Slot → what goes with it; texts of two slots have few words in common.
-_SLOTS = {
-    "piano": "kept beside that northern window upstairs",
-    "ferry": "leaving every weekday before sunrise",
-    "allergy": "noted down by two doctors independently",
-    "garden": "sloping towards an abandoned railway",
-    "choir": "rehearsing whenever it rains outside",
-    "bicycle": "painted over three times already",
-    "recipe": "handed down through four generations",
-}
-_MAKERS = ("Kestrel", "Heron", "Plover", "Merlin", "Osprey")
-
-
-def name_in(text: str) -> set[str]:
-    """The people that a text names."""
-    return set(_NAME.findall(text))
-
-
-class SlotModel:
-    """Takes every sentence of a user for a fact, and a fact of the same slot for its successor."""
-
-    async def complete(self, request: Request) -> Reply:
-        task = request.task
-        if isinstance(task, ExtractTask):
-            said: dict[str, Any] = {"memories": _facts(task)}
-        else:
-            assert isinstance(task, DecideTask)
-            said = {"actions": _decisions(task)}
-        return Reply(content=orjson.dumps(said).decode(), prompt_tokens=9, completion_tokens=9)
-
-    async def refresh_key(self) -> None:
-        return
-
-    async def close(self) -> None:
-        return
-
-
-def _facts(task: ExtractTask) -> list[dict[str, Any]]:
-    return [
-        {"text": turn.content, "sources": [number]}
-        for number, turn in enumerate(task.turns, start=1)
-        if turn.role == "user" and not turn.background
-    ]
-
-
-def _slot(text: str) -> str | None:
-    found = _FACT.match(text)
-    return None if found is None else found["slot"] or found["gone"]
-
-
-def _decisions(task: DecideTask) -> list[dict[str, Any]]:
-    held = {_slot(memory.text): (n, memory.text) for n, memory in enumerate(task.existing)}
-    decided = []
-    for number, fact in enumerate(task.facts):
-        place, old = held.get(_slot(fact.text), (None, None))
-        event, text = "ADD", fact.text
-        if old is not None:
-            event = "NONE" if old == fact.text else "UPDATE"
-        if " has no " in fact.text:
-            event, text = ("NONE" if old is None else "DELETE"), ""
-        target = str(place) if event in {"UPDATE", "DELETE"} else None
-        reason = "so it is"
-        decided.append(
-            {"fact": number, "event": event, "target_id": target, "text": text, "rationale": reason}
-        )
-    return decided
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +91,9 @@ class RunRecord:
     @property
     def open_windows(self) -> dict[str, str]:
         """Every window that the next run takes up, with the reason."""
-        return {w: why for result in self.results.values() for w, why in result.open_windows.items()}
+        return {
+            w: why for result in self.results.values() for w, why in result.open_windows.items()
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +102,7 @@ class Scenario:
 
     Attributes:
         seed: Decides what is in the log, and which faults come when.
-        folder: Holds the table, and the journal of every other seed.
+        folder: Holds the ledger, the table of every fourth seed, and the journal of every other.
         model: The model that the runs ask.
         conversations: Schema `memorypipe.schema.CONVERSATIONS`.
         scope_keys: Name → scope key.
@@ -189,29 +118,34 @@ class Scenario:
     runs: list[RunRecord] = field(default_factory=list)
 
     @classmethod
-    def make(cls, seed: int, rate: float, folder: Path) -> "Scenario":
-        """Write the log and fill the table."""
+    def make(
+        cls,
+        seed: int,
+        rate: float,
+        folder: Path,
+        *,
+        faults: Sequence[str] = FAULTS,
+        names: Sequence[str] = NAMES,
+    ) -> "Scenario":
+        """Write the log of some people and fill the table; for the rest see `ChaosModel`."""
         rng = random.Random(f"log {seed}")  # noqa: S311  # no secret
-        uri = folder / "table"
-        table = MemoryTable.open(
-            uri, backend="parquet", vector_dim=1, clock=SteppingClock(_FIRST_DAY)
-        )
+        table = _table(folder / "table", on_disk=seed % 4 == 0)
         known, gone = [], []
-        for name in NAMES:
+        for name in names:
             scope, lost = {"user_id": name}, f"{name}'s lighthouse is sold"
-            texts = [_sentence(name, slot, rng) for slot in ("piano", "choir")]
-            known += [add(text, scope=scope, event_time=_FIRST_DAY) for text in (*texts, lost)]
+            texts = [sentence(name, slot, rng) for slot in ("piano", "choir")]
+            known += [add(text, scope=scope, event_time=FIRST_DAY) for text in (*texts, lost)]
             gone.append(delete(minted(lost, scope), scope=scope))
         table.commit(actions(*known), run_id="before")
         table.commit(actions(*gone), run_id="before, later")
         strange = [row["memory_id"] for row in known]
-        keys = {name: ids.scope_key({"user_id": name}) for name in NAMES}
-        model = ChaosModel(SlotModel(), seed=seed, rate=rate, strange_ids=strange)
+        keys = {name: ids.scope_key({"user_id": name}) for name in names}
+        model = ChaosModel(SlotModel(), seed=seed, rate=rate, strange_ids=strange, faults=faults)
         return cls(
             seed=seed,
             folder=folder,
             model=model,
-            conversations=_conversations(rng),
+            conversations=conversations(names, rng),
             table=table,
             scope_keys=keys,
         )
@@ -225,7 +159,7 @@ class Scenario:
             overlap_messages=1,
             known_keys=pack_keys(self.table.ledger_keys().to_pylist()),
         )
-        settings = {
+        settings: dict[str, Any] = {
             "base_url": "http://chaos.invalid/v1",
             "model": "chaos",
             "max_retries": MAX_RETRIES,
@@ -278,9 +212,7 @@ class Scenario:
             async def one(work: DecideWork) -> Outcome[ReadActions]:
                 sent = self._sent(key)
                 outcome = await worker.answer(decide.stage, work, scope_key=key)
-                asked.append(
-                    Asked(scope_key=key, requests=self._sent(key) - sent, outcome=outcome)
-                )
+                asked.append(Asked(scope_key=key, requests=self._sent(key) - sent, outcome=outcome))
                 return outcome
 
             return await consolidate_scope(
@@ -291,7 +223,19 @@ class Scenario:
             return await all_or_none([decide_scope(key) for key in read])
 
         results = dict(zip(read, worker.wait(decide_all()), strict=True))
-        commit = self._commit(number, base, facts, rows, results, decide)
+        commit = None
+        if rows:
+            acts, ledger = self._plan(base, facts, rows, results, decide)
+            commit = commit_plan(
+                self.table,
+                acts,
+                ledger,
+                run_id=f"run-{number}",
+                base_version=base,
+                info={},
+                max_retired="auto",
+                accept_guards=(),
+            )
         after = live_memories(self.table, keys)
         return RunRecord(
             number=number,
@@ -313,17 +257,15 @@ class Scenario:
             for entry in self.model.ledger
         )
 
-    def _commit(
+    def _plan(
         self,
-        number: int,
         base: int,
         facts: pa.Table,
         rows: Mapping[str, list[dict[str, Any]]],
         results: Mapping[str, ScopeResult],
         decide: MemoryBuildAction,
-    ) -> CommitResult | None:
-        if not rows:
-            return None
+    ) -> tuple[pa.Table, pa.Table]:
+        """Lay actions and done messages out as a plan does."""
         decider = deciding.Decider(
             decide=decide,
             settings=ConsolidationSettings(),
@@ -333,75 +275,22 @@ class Scenario:
         )
         partition = deciding._Partition(decider)
         tables = [partition._result_table(rows[key][0], result) for key, result in results.items()]
-        conversations = {
-            row["window_id"]: row["conversation_id"] for mine in rows.values() for row in mine
-        }
-        acts, opened = planning._lay_out(pa.concat_tables(tables), conversations)
-        ledger = ledger_rows(facts, set(opened["window_id"].to_pylist()))
-        return commit_plan(
-            self.table,
-            acts,
-            ledger,
-            run_id=f"run-{number}",
-            base_version=base,
-            info={},
-            max_retired="auto",
-            accept_guards=(),
+        conversation_of = dict(
+            zip(facts["window_id"].to_pylist(), facts["conversation_id"].to_pylist(), strict=True)
         )
+        acts, opened = planning._lay_out(pa.concat_tables(tables), conversation_of)
+        return acts, ledger_rows(facts, set(opened["window_id"].to_pylist()))
 
     def heal(self) -> None:
         """Let the model be right from now on."""
         self.model.rate = 0.0
 
 
-def _sentence(name: str, slot: str, rng: random.Random) -> str:
-    return f"{name}'s {slot} is {rng.choice(_MAKERS)} {rng.randrange(10, 99)}, {_SLOTS[slot]}"
-
-
-def _conversations(rng: random.Random) -> pa.Table:
-    rows = []
-    for name in NAMES:
-        scope = {"user_id": name}
-        said: list[str] = []
-        for number in range(2):
-            start = _FIRST_DAY + timedelta(days=10 * number + 1)
-            rows.append(_conversation(name, scope, f"{name}-c{number}", start, said, rng))
-    return pa.Table.from_pylist(rows, schema=CONVERSATIONS)
-
-
-def _conversation(  # noqa: PLR0913  # one row
-    name: str,
-    scope: Mapping[str, str],
-    conversation_id: str,
-    start: datetime,
-    said: list[str],
-    rng: random.Random,
-) -> dict[str, Any]:
-    messages = []
-    for n in range(5):
-        slot = rng.choice(list(_SLOTS))
-        text = _sentence(name, slot, rng)
-        dice = rng.random()
-        if dice < 0.15:  # noqa: PLR2004  # now and then
-            text = f"{name} has no {slot} any more, {_SLOTS[slot]}"
-        elif dice < 0.25 and said:  # noqa: PLR2004  # as above
-            text = rng.choice(said)
-        said.append(text)
-        for role, content in (("user", text), ("assistant", "Noted.")):
-            messages.append(
-                {
-                    "role": role,
-                    "name": None,
-                    "content": content,
-                    "timestamp": start + timedelta(hours=n),
-                    "id": f"{conversation_id}-{n}-{role}",
-                    "background": None,
-                }
-            )
-    return {
-        "scope": list(scope.items()),
-        "scope_key": ids.scope_key(scope),
-        "conversation_id": conversation_id,
-        "messages": messages,
-        "event_time": start,
-    }
+def _table(folder: Path, *, on_disk: bool) -> MemoryTable:
+    """Make an empty table; one in memory has its ledger in the folder nevertheless."""
+    clock = SteppingClock(FIRST_DAY)
+    if on_disk:
+        return MemoryTable.open(folder, backend="parquet", vector_dim=1, clock=clock)
+    storage = MemoryStorage()
+    storage.create(Head(number=0, committed_at=FIRST_DAY, created_at=FIRST_DAY, vector_dim=1))
+    return MemoryTable(str(folder), storage, clock)

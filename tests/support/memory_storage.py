@@ -12,7 +12,7 @@ from memorypipe.schema import TIME
 from memorypipe.table.embedding import Revector
 from memorypipe.table.records import HEAD_TYPE, SYSTEM_TYPES, Head, head_row, read_head
 from memorypipe.table.search_all import Wanted
-from memorypipe.table.storage import ADDRESS, HEAVY_COLUMNS, RaceLostError, Where
+from memorypipe.table.storage import ADDRESS, RaceLostError, Where, left_out, without_nulls
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class MemorySnapshot:
         hit = pc.and_not(hit, pc.is_in(self.rows["record_type"], pa.array(SYSTEM_TYPES)))
         places = pa.array(range(self.rows.num_rows), pa.int64())
         rows = self.rows.append_column(ADDRESS, places).filter(hit)
-        return rows.drop_columns(list(HEAVY_COLUMNS))
+        return without_nulls(rows.drop_columns(sorted(left_out(self.head))))
 
     def commit(self, *, closed: pa.Array, rows: pa.Table, head: pa.Table) -> None:
         places = pa.array(range(self.rows.num_rows), pa.int64())

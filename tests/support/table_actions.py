@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from memorypipe import ids
-from memorypipe.schema import ACTIONS, LEDGER
+from memorypipe.schema import ACTION_OPTIONS, ACTIONS, LEDGER
 
 USER = {"user_id": "u1"}
 START = datetime(2024, 5, 1, tzinfo=UTC)
@@ -55,11 +55,15 @@ def delete(memory_id: str, **more: Any) -> Any:
 
 
 def actions(*rows: Any) -> pa.Table:
-    """Make a batch; `seq` is the place in it where a row does not say another."""
+    """Make a batch; `seq` is the place in it where a row does not say another.
+
+    It has the optional columns that any row names.
+    """
     numbered = [
         row if row["seq"] is not None else row | {"seq": number} for number, row in enumerate(rows)
     ]
-    return pa.Table.from_pylist(numbered, schema=ACTIONS)
+    options = [field for field in ACTION_OPTIONS if any(field.name in row for row in rows)]
+    return pa.Table.from_pylist(numbered, schema=pa.schema([*ACTIONS, *options]))
 
 
 def ledger(*messages: str, scope: Mapping[str, str] = USER) -> pa.Table:

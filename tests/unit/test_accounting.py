@@ -91,6 +91,17 @@ def test_rows_alone_tell_what_they_cost() -> None:
     assert (found["cost"], found["latency_ms"], found["stopped_by"]) == (None, {}, None)
 
 
+def test_flags_of_facts_and_decisions_are_counted() -> None:
+    run = Accounts(bounds=Bounds(), has_prices=False)
+    run.begin("extract")
+    flags = [{"fact": 0, "flag": "unsupported"}, {"fact": 1, "flag": "instruction"}]
+    run.add_rows(fact_totals(facts({"flags": flags}, {"flags": flags[:1]}, {"flags": None})))
+    run.begin("decide")
+    run.add_rows(Counter(unverified=3))
+    counted = run.summary()
+    assert [counted[n] for n in ("unsupported", "instructions", "unverified")] == [2, 1, 3]
+
+
 def test_both_stages_count_a_reply_that_could_not_be_used_alike() -> None:
     extracted = fact_totals(facts({"status": "parse_error", "facts_json": None}))
     decided = call_totals([call(status="parse_error")])

@@ -188,6 +188,23 @@ def test_an_add_of_what_is_known_is_none() -> None:
     assert [action.event for action in merged.actions] == ["UPDATE", "NONE"]
 
 
+def test_a_none_is_doubtful_where_no_memory_holds_the_fact() -> None:
+    """The text is another memory's, or rests on an action that may not come about."""
+    known = [{"id": "m_c", "text": "Lives in Oslo now"}]
+    update = {"event": "UPDATE", "target_id": "0", "text": "Likes tea"}
+    for said, existing, doubtful in (
+        ({"event": "ADD", "text": "Likes tea"}, EXISTING, (0,)),
+        ({"event": "ADD", "text": "Lives in Oslo now"}, known, ()),
+        (update, EXISTING, (0,)),
+        ({**update, "text": "Lives in Oslo now"}, known, ()),
+        ({"event": "NONE"}, EXISTING, ()),
+    ):
+        resolved = resolve({"fact": 0, **said}, {"fact": 1, "event": "NONE"}, existing=existing)
+        assert (resolved.actions[0].event, resolved.doubtful) == ("NONE", doubtful)
+    twice = resolve({"fact": 0, "event": "ADD"}, {"fact": 1, "event": "ADD", "text": FACTS[0].text})
+    assert (twice.actions[1].event, twice.doubtful) == ("NONE", (1,))
+
+
 def test_an_unrelated_add_beside_an_update_is_kept() -> None:
     resolved = resolve(
         {"fact": 0, "event": "UPDATE", "target_id": "1", "text": "Lives in Oslo"},

@@ -43,6 +43,10 @@ def test_an_endpoint_is_called_as_the_options_say() -> None:
     assert prepared.settings["lookup"] == Lookup()
 
 
+def test_a_new_table_may_be_plain_parquet() -> None:
+    assert _prepare(backend="parquet").settings["backend"] == "parquet"
+
+
 def test_requests_are_tried_again_five_times_unless_told_otherwise() -> None:
     assert _prepare().extract_spec.max_retries == 5
 

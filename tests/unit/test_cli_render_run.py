@@ -124,6 +124,13 @@ def test_what_was_asked_in_batches_is_told_apart_from_calls() -> None:
     assert "100 failed · 4 lost · " in _summary(batch={**batch, **tokens, "lost": 4})[4]
 
 
+def test_what_did_not_stand_a_check_is_told_where_there_is_any() -> None:
+    shown = _summary(unsupported=2, unverified=1)
+    told = "2 facts unsupported by sources · 1 fact decided otherwise than the model did"
+    assert f"  checks    {told}, see rationale" in shown
+    assert not any("checks" in line for line in _summary())
+
+
 def test_how_long_requests_took_and_what_failed_is_told_where_something_was_sent() -> None:
     lines = _summary(
         latency_ms={"p50": 74.6, "p90": 1_250.0, "p99": 2_000.0, "max": 61_000.0},

@@ -180,6 +180,42 @@ def test_older_evidence_never_changes_a_memory_that_rests_on_newer() -> None:
         assert "late evidence" in (result.actions[0].rationale or "")
 
 
+def test_a_fact_said_to_be_what_another_memory_says_is_added_in_its_own_words() -> None:
+    memories = [Memory(id="m1", text="Likes tea")]
+    for said in ([action(0, "ADD", text="Likes tea")], [action(0, "UPDATE", "0", "Likes tea")]):
+        result, _ = consolidate([window(0, "Works as a nurse")], _always(said), memories)
+        assert [(d.event, d.text) for d in result.actions] == [("ADD", "Works as a nurse")]
+
+
+def test_an_update_to_what_another_memory_says_lets_the_old_one_go() -> None:
+    memories = [Memory(id="m1", text="Lives in Rome"), Memory(id="m2", text="Lives in Oslo")]
+    said = [action(0, "UPDATE", "m1", "Lives in Oslo")]
+    result, _ = consolidate([window(0, "Lives in Oslo now")], _always(said), memories)
+    assert [(d.event, d.memory_id) for d in result.actions] == [("DELETE", "m1")]
+
+
+def test_what_rests_on_a_later_window_is_open_with_it() -> None:
+    """What the first window says is known by the second's word alone, which does not count."""
+
+    def script(work: DecideWork) -> Said | None:
+        if len(work.facts) > 1:
+            return [
+                action(0, "UPDATE", "0", "Owns a red car"),
+                action(1, "UPDATE", "0", "Owns a red car, sold the boat"),
+                action(2, "ADD", text="Sold the boat"),
+            ]
+        return None if work.facts[0].text == "Plays chess" else [action(0, "ADD")]
+
+    memories = [Memory(id="m1", text="Owns a car")]
+    windows = [
+        window(0, "Owns a red car", "Sold the boat"),
+        window(1, "Sold the boat", "Plays chess"),
+    ]
+    result, _ = consolidate(windows, script, memories, facts_per_call=3)
+    assert set(result.open_windows) == {"w0", "w1"}
+    assert result.actions == []
+
+
 def test_a_failed_decision_leaves_its_window_and_all_later_ones_open() -> None:
     def script(work: DecideWork) -> Said | None:
         return None if work.facts[0].text == "Owns a cat" else add_all(work)

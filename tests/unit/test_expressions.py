@@ -19,6 +19,7 @@ from memorypipe.expressions.build_action import (
 )
 from memorypipe.expressions.extract import ExtractStage
 from memorypipe.expressions.options import WorkerOptions
+from memorypipe.llm.replies.reply import read_actions
 from memorypipe.llm.types import ExtractTask, Fact, Reply, Turn
 from memorypipe.prompts.extract import extract_system
 
@@ -247,7 +248,28 @@ def test_the_halves_of_a_decision_are_numbered_as_the_whole() -> None:
         (3, "NONE"),
     ]
     assert merged.complete
-    assert not stage.merge(work, first, None, None).complete
+    assert stage.merge(work, first, None, None).status == "truncated"
+
+
+def test_a_half_deletes_by_its_own_reply_alone() -> None:
+    """The other half may have been cut; what a cut reply deletes itself is left out."""
+    stage = DecideStage()
+    facts = [Fact(text="Sold the car"), Fact(text="Owns a cat")]
+    work = DecideWork(facts=facts, existing=[{"id": "m1", "text": "Has a car"}])
+    deleted = '{"actions": [{"fact": 0, "event": "DELETE", "target_id": "0"}]}'
+    whole = read_actions(deleted, finish_reason="stop")
+    cut = read_actions(deleted, finish_reason="length")
+    added = read_actions('{"actions": [{"fact": 0, "event": "ADD"}]}', finish_reason="length")
+    for first, kept, expected in (
+        (whole, None, ["DELETE", "ADD"]),
+        (cut, None, ["ADD"]),
+        (None, cut, ["ADD"]),
+    ):
+        merged = stage.merge(work, first, added, kept)
+        assert [item["event"] for item in merged.items] == expected
+    resolved = resolved_actions(work, stage.merge(work, whole, added, None), fallback_action="NONE")
+    assert [action.event for action in resolved.actions] == ["DELETE", "ADD"]
+    assert not resolved.problems
 
 
 def _decided(content: str, facts: int = 2) -> Any:

@@ -1,6 +1,6 @@
 """One record of another store becomes a memory, or says why it cannot."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import orjson
@@ -48,7 +48,7 @@ def test_a_record_of_mem0_keeps_id_times_topics_and_all_that_has_no_place_here()
     assert memory.values["created_at"] == datetime(2024, 7, 20, 8, 30, 36, 275141, tzinfo=UTC)
     assert memory.values["updated_at"] == datetime(2024, 7, 21, tzinfo=UTC)
     assert memory.values["event_time"] == memory.values["updated_at"]
-    assert memory.values["expires_at"] == datetime(2099, 1, 1, tzinfo=UTC)
+    assert memory.values["expires_at"] == datetime(2099, 1, 2, tzinfo=UTC)
     assert memory.values["topics"] == ["food"]
     assert _metadata(memory) == {"mood": "calm", "role": "user"}
 
@@ -125,6 +125,39 @@ def test_a_record_of_nobody_names_the_fields_that_could_tell() -> None:
 def test_what_is_not_live_where_it_comes_from_is_left_out(state: dict[str, Any], why: str) -> None:
     with pytest.raises(SkippedError, match=why):
         _read({"text": "Likes tea", "scope": {}, **state})
+
+
+@pytest.mark.parametrize(
+    ("said", "expires_at"),
+    [
+        ("2025-06-30", datetime(2025, 7, 1, tzinfo=UTC)),
+        ("20250630", datetime(2025, 7, 1, tzinfo=UTC)),
+        (" 2025-W27-1 ", datetime(2025, 7, 1, tzinfo=UTC)),
+        (date(2025, 6, 30), datetime(2025, 7, 1, tzinfo=UTC)),
+        ("2025-06-30T00:00:00", datetime(2025, 6, 30, tzinfo=UTC)),
+        (datetime(2025, 6, 30, tzinfo=UTC), datetime(2025, 6, 30, tzinfo=UTC)),
+        (1751241600, datetime(2025, 6, 30, tzinfo=UTC)),
+        ("9999-12-31", datetime(9999, 12, 31, tzinfo=UTC)),
+    ],
+)
+@pytest.mark.parametrize("source", ["jsonl", "mem0"])
+def test_what_expires_on_a_day_lasts_until_its_end(
+    source: str, said: Any, expires_at: datetime
+) -> None:
+    name = "expiration_date" if source == "mem0" else "until"
+    fields = {"text": "memory", "expires_at": name}
+    record = {"memory": "Likes tea", "user_id": "u1", name: said, "created_at": "2025-06-30"}
+    memory = _read(record, source, fields=fields, scope={"user_id": "user_id"})
+    assert memory.values["expires_at"] == expires_at
+    assert memory.values["created_at"] == datetime(2025, 6, 30, tzinfo=UTC)
+
+
+def test_ids_of_mem0_are_of_one_store_and_others_only_where_it_is_named() -> None:
+    assert make_mapping("mem0").store == "mem0"
+    assert make_mapping("mem0", store="team").store == "team"
+    assert make_mapping("jsonl").store is None
+    with pytest.raises(InvalidArgumentError, match="must have a name, got ' '"):
+        make_mapping("jsonl", store=" ")
 
 
 def test_an_unknown_source_or_target_names_the_choices() -> None:

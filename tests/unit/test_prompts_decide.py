@@ -3,6 +3,8 @@
 import json
 import re
 
+import pytest
+
 from memorypipe.cells.actions import EVENTS, resolve_actions
 from memorypipe.llm.replies.reply import read_actions
 from memorypipe.llm.types import Existing, Fact
@@ -31,6 +33,22 @@ def test_facts_are_numbered_and_memories_stand_under_aliases() -> None:
     ]
     assert shown("memories", facts, existing) == ['{"id":"0","text":"x","event_time":"2023-01-01"}']
     assert "mem_77" not in str(decide_messages(facts, existing))
+
+
+@pytest.mark.parametrize(
+    ("time", "brief"),
+    [
+        ("2024-05-01T12:30:00+00:00", "2024-05-01T12:30"),
+        ("2024-05-01T12:00:00+00:00", "2024-05-01T12:00"),
+        ("2024-05-01T00:00:00+00:00", "2024-05-01"),
+        ("2024-05-01T12:30:07.5+00:00", "2024-05-01T12:30:07.5"),
+        ("2024-05-01T12:30:00+02:00", "2024-05-01T12:30:00+02:00"),
+        ("last May", "last May"),
+    ],
+)
+def test_a_time_is_shown_without_what_says_nothing(time: str, brief: str) -> None:
+    (line,) = shown("facts", [Fact(text="a", event_time=time)], [])
+    assert json.loads(line)["event_time"] == brief
 
 
 def test_no_memories_are_said_to_be_none() -> None:

@@ -19,6 +19,15 @@ def test_an_action_is_read_as_said() -> None:
     assert (read.status, read.complete, read.error) == ("ok", True, None)
 
 
+def test_an_answer_within_reasoning_that_never_ended_is_not_complete() -> None:
+    """It is read, as there is no other; but nothing is deleted on its word."""
+    said = '{"actions": [{"fact": 0, "event": "DELETE", "target_id": "0"}]}'
+    for reply, complete in ((f"<think>so {said}", False), (f"<think>so</think>{said}", True)):
+        read = read_actions(reply, finish_reason="stop")
+        assert ([item["event"] for item in read.items], read.status) == (["DELETE"], "ok")
+        assert read.complete is complete
+
+
 @pytest.mark.parametrize(
     ("said", "key", "expected"),
     [

@@ -45,6 +45,7 @@ def run(*rows: Any, holds: pa.Table | None = None, **more: Any) -> Folded:
     return fold(
         batch,
         Known(rows=known() if holds is None else holds, looked_up=pa.array(looked_up)),
+        now=START,
         **more,
     )
 
@@ -163,7 +164,7 @@ def test_a_scope_in_doubt_is_folded_and_the_others_are_not(reason: str) -> None:
     holds = known({"memory_id": "m", "text": "Likes tea"})
     other = {"user_id": "u2"}
     batch = check_actions(actions(*DOUBTFUL[reason], add("c", scope=other)))
-    simple = find_simple(batch, holds, None)
+    simple = find_simple(batch, holds, None, START)
     assert simple.mask.tolist() == [scope == other for scope in scopes_of(batch.actions)]
     assert [change.memory_id for change in simple.changes] == [minted("c", other)]
 
@@ -177,5 +178,14 @@ def scopes_of(rows: pa.Table) -> list[dict[str, str]]:
 )
 def test_an_action_that_stands_alone_needs_no_fold(row: Any) -> None:
     batch = check_actions(actions(row))
-    simple = find_simple(batch, known({"memory_id": "m", "text": "Likes tea"}), None)
+    simple = find_simple(batch, known({"memory_id": "m", "text": "Likes tea"}), None, START)
     assert simple.mask.tolist() == [True]
+
+
+def test_what_has_expired_leaves_a_scope_without_doubt() -> None:
+    batch = check_actions(actions(add("Likes tea")))
+    for expires_at, is_simple in ((START, True), (START + timedelta(seconds=1), False)):
+        holds = known({"memory_id": "m", "text": "Likes tea", "expires_at": expires_at})
+        assert find_simple(batch, holds, None, START).mask.all() == is_simple
+        folded = run(add("Likes tea"), holds=holds)
+        assert (len(folded.changes), folded.duplicates) == (int(is_simple), int(not is_simple))

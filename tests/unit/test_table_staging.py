@@ -18,7 +18,8 @@ def test_old_loads_go_and_young_ones_stay(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "part.parquet").touch()
         at = (_NOW - timedelta(hours=age)).timestamp()
-        os.utime(folder, (at, at))
+        for each in (folder / "part.parquet", folder):
+            os.utime(each, (at, at))
     assert remove_stale(tmp_path, before=_NOW - timedelta(hours=2)) == 1
     assert (old.exists(), young.exists()) == (False, True)
     assert remove_stale(tmp_path / "elsewhere", before=_NOW) == 0

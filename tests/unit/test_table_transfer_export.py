@@ -1,5 +1,6 @@
 """An export that fails leaves what was there."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,9 +29,12 @@ class _Broken:
 def test_a_failed_export_keeps_the_old_file_and_leaves_no_other(
     tmp_path: Path, form: ExportFormat
 ) -> None:
-    path = tmp_path / "out"
+    path = tmp_path / "o[u]t"
     path.write_text("old")
-    columns = export_columns(table_schema(), form)
+    killed = tmp_path / ".o[u]t.9.new"
+    killed.write_text("half of the memories, long ago")
+    os.utime(killed, (9, 9))
+    columns = export_columns(table_schema(), form, None)
     read = PinnedRead(
         version=1,
         embedder=None,

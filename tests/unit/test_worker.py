@@ -230,12 +230,38 @@ def test_a_bad_reply_is_not_served_from_the_journal(start: Start, tmp_path: Path
 
 
 def test_a_resumed_run_splits_as_the_first_one_did(start: Start, tmp_path: Path) -> None:
-    first, _ = start(cut_long, journal=str(tmp_path), max_retries=2)
+    first, _ = start(cut_long, journal=str(tmp_path), max_retries=6)
     (before,) = first.run(WordStage(), [" ".join("abcdefgh")])
-    again, model = start(cut_long, journal=str(tmp_path), max_retries=2)
+    again, model = start(cut_long, journal=str(tmp_path), max_retries=6)
     (after,) = again.run(WordStage(), [" ".join("abcdefgh")])
-    assert (after.value, after.status) == (before.value, before.status)
+    assert (after.value, after.status) == (before.value, before.status) == (tuple("abcdefgh"), "ok")
     assert model.requests == []
+
+
+def test_a_later_run_goes_on_where_the_attempts_of_the_one_before_ended(
+    start: Start, tmp_path: Path
+) -> None:
+    task, sent, statuses = " ".join("abcdefgh"), [], []
+    for _ in range(3):
+        worker, model = start(cut_long, journal=str(tmp_path), max_retries=2)
+        statuses.append(worker.run(WordStage(), [task])[0].status)
+        sent.append([content(request) for request in model.requests])
+    assert statuses == ["truncated", "truncated", "ok"]
+    assert sent == [[task, "a b c d", "e f g h"], ["a b", "c d"], ["e f", "g h"]]
+
+
+def test_a_cut_reply_that_leads_nowhere_is_asked_for_again_by_the_next_run(
+    start: Start, tmp_path: Path
+) -> None:
+    first, _ = start(
+        lambda *_: said("one two", finish_reason="length"), journal=str(tmp_path), max_retries=2
+    )
+    assert first.run(WordStage(), ["word"])[0].status == "truncated", "one word has no halves"
+    second, model = start(echo, journal=str(tmp_path), max_retries=2)
+    assert second.run(WordStage(), ["word"])[0].status == "ok"
+    third, silent = start(echo, journal=str(tmp_path), max_retries=2)
+    assert third.run(WordStage(), ["word"])[0].status == "ok", "the whole reply is found, not both"
+    assert (len(model.requests), len(silent.requests)) == (1, 0)
 
 
 def test_closing_closes_the_model(start: Start) -> None:

@@ -88,7 +88,8 @@ class ReadActions:
             ``target_id``, ``text`` and ``rationale`` (str or None), in the order of the reply.
         dropped_items: As `ReadFacts`.
         repaired: As `ReadFacts`.
-        complete: True where the reply was read to its end; no DELETE is taken from another.
+        complete: True where the reply was read to its end, and is no draft in reasoning that was
+            never closed; no DELETE is taken from another.
         status: As `ReadFacts`.
         error: As `ReadFacts`.
     """
@@ -232,7 +233,8 @@ def _read(
     status, error = _judge(len(items), dropped, complete=complete)
     # What is not storable comes as it is or in an escape; mostly it is enough to look for both.
     items, repaired = _cleaned(items) if "\\u" in text or clean(text)[1] else (items, 0)
-    return _Items(tuple(items), dropped, repaired, complete, status, error)
+    is_final = complete and not answer.in_reasoning
+    return _Items(tuple(items), dropped, repaired, is_final, status, error)
 
 
 def _nothing(text: str, *, cut: bool) -> _Items:

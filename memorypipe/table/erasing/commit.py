@@ -1,5 +1,6 @@
 """The commit that takes rows out for good, and blocks the scopes that were erased as a whole."""
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -8,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memorypipe.schema import table_schema
-from memorypipe.table.erasing.erased import erased_name
+from memorypipe.table.erasing.erased import erased_name, erased_run_name
 from memorypipe.table.erasing.requests import EraseRequest
-from memorypipe.table.erasing.targets import TEXT_COLUMNS, Targets, scrub, texts_of
+from memorypipe.table.erasing.targets import TEXT_COLUMNS, Targets, names_one, scrub, texts_of
 from memorypipe.table.ledger import LEDGER_FILE, read_ledger, write_ledger_file
 from memorypipe.table.records import Head, RunRecord, Settings, read_runs, run_row
+from memorypipe.table.revisions import with_columns
 from memorypipe.table.storage import ADDRESS, Snapshot, Where
 from memorypipe.table.times import Clock, next_commit_time
 from memorypipe.table.transaction import RUN_COLUMNS, CommitResult, Transaction
@@ -62,6 +64,9 @@ def find_rows(snapshot: Snapshot, requests: Iterable[EraseRequest]) -> Found:
     A memory goes whole: what later revisions say was built on the earlier ones.
     """
     targets = Targets.of(requests)
+    if targets.scope_keys:
+        scope_keys = pc.unique(snapshot.scan(["scope_key"], Where())["scope_key"])
+        targets = targets.with_others(scope_keys.to_pylist())
     if targets.source_ids:
         rows = snapshot.scan(_KEYS, Where())
         targets = targets.with_rows(rows.filter(targets.of_table(rows)))
@@ -143,7 +148,8 @@ class _Ledgers:
     def _write(self, run: RunRecord, name: str, targets: Targets) -> _Rewritten | None:
         rows, mask = ledger_rows_of(self._uri, name, targets)
         gone = rows.filter(mask)
-        if not gone.num_rows:
+        # The file bears the name of its run, which may itself be one that goes.
+        if not gone.num_rows and not names_one(name, targets.words()):
             return None
         left = rows.filter(pc.invert(mask))
         written = None
@@ -189,22 +195,26 @@ class EraseCommit:
         self.run_rows = 0
         self.ledger_rows = 0
         self.old_ledgers: tuple[str, ...] = ()
+        self._renamed: list[RunRecord] = []
 
     def build(self, snapshot: Snapshot, clock: Clock) -> Transaction | CommitResult:
         """Find the rows in the snapshot, and make the commit that takes them out."""
         head = snapshot.head
         self.found = found = find_rows(snapshot, self._requests)
         places, runs, ledgers = self._changed_runs(snapshot, found.targets)
+        renamed = _renamed_rows(snapshot, self._renamed, found.rows[ADDRESS])
         names = {erased_name(key) for key in found.targets.scope_keys}
         erased = tuple(sorted(names.union(head.settings.erased)))
         if not (found.rows.num_rows or runs or erased != head.settings.erased):
             return CommitResult(outcome="nothing", version=head.number)
         run = self._record(head, next_commit_time(clock, head.committed_at), found, ledgers)
         return Transaction(
-            closed=pa.concat_arrays([found.rows[ADDRESS].combine_chunks(), places]),
+            closed=pa.concat_arrays(
+                [found.rows[ADDRESS].combine_chunks(), places, renamed[ADDRESS].combine_chunks()]
+            ),
             rows=pa.concat_tables(
                 [
-                    table_schema(head.vector_dim).empty_table(),
+                    renamed.drop_columns([ADDRESS]),
                     *(run_row(each, head.vector_dim) for each in runs),
                 ]
             ),
@@ -219,12 +229,16 @@ class EraseCommit:
     ) -> tuple[pa.Array, list[RunRecord], list[_Rewritten]]:
         """Find the run rows that name what goes: their addresses, and what stands for them."""
         rows = snapshot.scan([*RUN_COLUMNS, ADDRESS], Where(record_type="run"))
-        words = targets.words()
+        runs = read_runs(rows)
+        words = targets.words() | _named_after(runs, targets)
         new: dict[int, RunRecord] = {}
         ledgers: dict[str | None, _Rewritten] = {}
-        for run in read_runs(rows):
+        self._renamed = []
+        for run in runs:
             changed = _without(run, targets, words)
-            if (ledger := self._ledgers.rewritten(run, targets)) is not None:
+            if changed.run_id != run.run_id:
+                self._renamed.append(run)
+            if (ledger := self._ledgers.rewritten(changed, targets)) is not None:
                 ledgers[run.ledger] = ledger
                 changed = replace(changed, ledger=ledger.name, ledger_rows=ledger.rows)
             if changed != run:
@@ -260,6 +274,17 @@ class EraseCommit:
         )
 
 
+# Older versions named a run that forgets or restores one memory after its id.
+_OF_ONE = re.compile(r"(?:forget|restore)\d*-(.+)", re.DOTALL)
+
+
+def _named_after(runs: Iterable[RunRecord], targets: Targets) -> set[str]:
+    """Find the names of runs that are named after a memory that goes."""
+    gone = {name for name, _ in targets.memory_ids}
+    found = ((run.run_id, _OF_ONE.fullmatch(run.run_id)) for run in runs)
+    return {run_id for run_id, match in found if match is not None and match[1] in gone}
+
+
 def _without(run: RunRecord, targets: Targets, words: Collection[str]) -> RunRecord:
     """Take what goes out of a run record; which scope was held back becomes nameless."""
     gone = {name for name, _ in targets.memory_ids}
@@ -271,11 +296,39 @@ def _without(run: RunRecord, targets: Targets, words: Collection[str]) -> RunRec
     }
     return replace(
         run,
+        run_id=erased_run_name(run.run_id) if names_one(run.run_id, words) else run.run_id,
         held_back=held_back,
         ids={old: new for old, new in run.ids.items() if not {old, new} & gone},
         labels=None if run.labels is None else scrub(run.labels, words),
         info=scrub(run.info, words),
     )
+
+
+def _renamed_rows(snapshot: Snapshot, runs: Iterable[RunRecord], gone: pa.ChunkedArray) -> pa.Table:
+    """Give the rows that stay and that runs of other names by now have written.
+
+    Args:
+        snapshot: The version.
+        runs: With their old names.
+        gone: `ADDRESS` of the rows that go.
+
+    Returns:
+        All columns, with the new names, and `ADDRESS`.
+    """
+    schema = table_schema(snapshot.head.vector_dim)
+    parts = [schema.append(pa.field(ADDRESS, gone.type)).empty_table()]
+    for run in runs:
+        where = Where(touched_at=run.committed_at)
+        rows = snapshot.scan([*schema.names, ADDRESS], where)
+        written = pc.and_(
+            pc.equal(rows["run_id"], run.run_id),
+            pc.equal(rows["valid_from"], pa.scalar(run.committed_at, rows["valid_from"].type)),
+        )
+        rows = rows.filter(pc.and_not(written, pc.is_in(rows[ADDRESS], gone.combine_chunks())))
+        name = pa.repeat(erased_run_name(run.run_id), rows.num_rows)
+        rows = with_columns(rows, {"run_id": name})
+        parts.append(rows.cast(parts[0].schema))
+    return pa.concat_tables(parts)
 
 
 def _settings(settings: Settings, erased: tuple[str, ...], moment: datetime | None) -> Settings:

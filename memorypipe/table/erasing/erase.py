@@ -23,11 +23,14 @@ from memorypipe.table.erasing.files import (
     sweep_batches,
 )
 from memorypipe.table.erasing.journal import count_replies, drop_replies, journals_of, segments_of
+from memorypipe.table.erasing.needles import MIN_NEEDLE_BYTES
 from memorypipe.table.erasing.receipt import Receipt, Removed
 from memorypipe.table.erasing.requests import EraseRequest
+from memorypipe.table.erasing.short_names import ShortNames
 from memorypipe.table.erasing.sweep import sweep
-from memorypipe.table.erasing.targets import Targets
+from memorypipe.table.erasing.targets import Targets, scope_values
 from memorypipe.table.ledger import remove_ledgers, unnamed_ledgers
+from memorypipe.table.parquet.mirror import MirroredStorage
 from memorypipe.table.run_folders import running_runs
 from memorypipe.table.storage import Snapshot, Storage
 from memorypipe.table.times import Clock, read_clock
@@ -185,7 +188,7 @@ def erase(
 
     outside = [each for each in beside.journals if not each.startswith(f"{uri}/")]
     local = [each for each in outside if segments_of(each)]
-    checked = sweep([uri, *local], targets, texts | found.texts, journals=local)
+    checked = sweep([uri, *local, *_mirrors(storage)], targets, texts | found.texts, journals=local)
     return Receipt(
         table=uri,
         requests=requests,
@@ -199,8 +202,26 @@ def erase(
         + Removed(run_rows=builder.run_rows, ledger_rows=builder.ledger_rows),
         blocked=len(targets.scope_keys),
         checked=checked,
-        not_reached=beside.providers(),
+        not_reached=[*beside.providers(), *_too_short(targets)],
     )
+
+
+def _too_short(targets: Targets) -> list[str]:
+    """Tell of names that could not be looked for everywhere."""
+    values = ShortNames(scope_values(targets.evidence)).values
+    if not values:
+        return []
+    where = "files that are not the table's, nor rejects, nor the manifest of an import"
+    few = f"shorter than {MIN_NEEDLE_BYTES} bytes and were not looked for there"
+    return [f"{where}: {len(values)} of the values that make the scopes are {few}"]
+
+
+def _mirrors(storage: Storage) -> list[str]:
+    """Give the folder of the table's mirror; one in an object store holds a single file."""
+    if not isinstance(storage, MirroredStorage):
+        return []
+    folder = local_folder(storage.mirror)
+    return [] if folder is None else [str(folder)]
 
 
 def _remove_unnamed(snapshot: Snapshot, uri: str, targets: Targets, now: datetime) -> None:

@@ -16,6 +16,7 @@ from memorypipe.table.records import Settings
 __all__ = [
     "erased_name",
     "erased_reasons",
+    "erased_run_name",
     "named_again",
     "without_erased",
     "without_scope_keys",
@@ -41,6 +42,19 @@ def erased_name(scope_key: str) -> str:
         'erased:77d35b194e9bfcb5a1d320c73d745592'
     """
     return _PREFIX + ids.digest("erased", scope_key).hex()
+
+
+def erased_run_name(run_id: str) -> str:
+    """Name a run anew whose own name tells what was erased; a repeated commit still finds it.
+
+    Args:
+        run_id: As its caller gave it.
+
+    Example:
+        >>> erased_run_name("about-alice")
+        'erased-run-517c3a151ea2567bf9cdf90773c74a23'
+    """
+    return "erased-run-" + ids.digest("erased run", run_id).hex()
 
 
 def erased_reasons(settings: Settings, scope_keys: Iterable[str]) -> dict[str, str]:

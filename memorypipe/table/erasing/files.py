@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from memorypipe.llm.batch.records import BatchFolder, BatchRecord
 from memorypipe.table.erasing.needles import Needles
-from memorypipe.table.erasing.targets import Targets, scrub, texts_of
+from memorypipe.table.erasing.short_names import REJECTS_FILE, ShortNames
+from memorypipe.table.erasing.targets import ERASED, Targets, scope_values, scrub, texts_of
 
 __all__ = [
     "SCRATCH_SUFFIX",
@@ -92,11 +93,13 @@ def run_changes(folder: Path, targets: Targets) -> Iterator[FileChange]:
         targets: What is to go.
     """
     words = targets.words() | targets.evidence
-    needles = Needles(words | _scope_values(targets.evidence))
+    values = scope_values(targets.evidence)
+    needles, short = Needles(words | values), ShortNames(values)
+    own = ShortNames(targets.own_values)
     kinds: dict[str, Callable[[Path], FileChange | None]] = {
         ".parquet": lambda path: _parquet_change(path, targets),
-        ".json": lambda path: _json_change(path, words),
-        ".jsonl": lambda path: _lines_change(path, needles),
+        ".json": lambda path: _json_change(path, words, own),
+        ".jsonl": lambda path: _lines_change(path, needles, short),
     }
     for suffix, change_of in kinds.items():
         for path in _files(folder / "runs", suffix):
@@ -184,18 +187,30 @@ def _parquet_bytes(rows: pa.Table) -> bytes:
     return content
 
 
-def _json_change(path: Path, words: Collection[str]) -> FileChange | None:
+def _json_change(path: Path, words: Collection[str], own: ShortNames) -> FileChange | None:
     value = json.loads(path.read_text(encoding="utf-8"))
-    left = scrub(value, words)
+    left = _without_path(scrub(value, words), own)
     if left == value:
         return None
     text = json.dumps(left, indent=2, ensure_ascii=False) + "\n"
     return FileChange(path=path, removed=1, content=text.encode())
 
 
-def _lines_change(path: Path, needles: Needles) -> FileChange | None:
+def _without_path(record: Any, own: ShortNames) -> Any:
+    """Take out of an import's manifest whose export it was, where the file's name tells it."""
+    match record:
+        case {"source": {"path": str(path)} as source} if own.named_in(path):
+            return {**record, "source": {**source, "path": ERASED}}
+    return record
+
+
+def _lines_change(path: Path, needles: Needles, short: ShortNames) -> FileChange | None:
     """Take out the lines that quote anything; a line that nobody could read has no scope."""
-    change = _without_lines(path, lambda line: bool(needles.found_in(line)))
+    is_rejects = path.name == REJECTS_FILE
+    change = _without_lines(
+        path,
+        lambda line: bool(needles.found_in(line)) or (is_rejects and short.given_in(line)),
+    )
     return change if change.removed else None
 
 
@@ -203,9 +218,3 @@ def _without_lines(path: Path, goes: Callable[[bytes], bool]) -> FileChange:
     lines = path.read_bytes().splitlines(keepends=True)
     kept = [line for line in lines if not goes(line)]
     return FileChange(path=path, removed=len(lines) - len(kept), content=b"".join(kept))
-
-
-def _scope_values(scope_keys: Collection[str]) -> frozenset[str]:
-    """Give the ids of which scopes are made, e.g. those of users."""
-    pairs: list[Any] = [pair for key in scope_keys for pair in orjson.loads(key)]
-    return frozenset(value for _, value in pairs)

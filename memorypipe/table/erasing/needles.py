@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["MIN_NEEDLE_BYTES", "Needles", "text_buffers"]
+__all__ = ["MIN_NEEDLE_BYTES", "Needles", "forms", "is_long", "text_buffers"]
 
 # What is shorter than one machine word turns up by chance.
 MIN_NEEDLE_BYTES = 8
@@ -40,12 +40,12 @@ class Needles:
 
     def __init__(self, texts: Collection[str]) -> None:
         known = {text[:_MAX_CHARS] for text in texts}
-        self.texts = frozenset(each for each in known if _size(each) >= MIN_NEEDLE_BYTES)
+        self.texts = frozenset(each for each in known if is_long(each))
         self.left_out = len(known) - len(self.texts)
         self._by_tail: dict[int, list[tuple[bytes, str]]] = {}
         self._longest = MIN_NEEDLE_BYTES
         for text in self.texts:
-            for form in _forms(text):
+            for form in forms(text):
                 self._longest = max(self._longest, len(form))
                 self._by_tail.setdefault(_tail(form), []).append((form, text))
         self._tails = np.array(sorted(self._by_tail), np.uint64)
@@ -108,11 +108,12 @@ class Needles:
         yield from (places[self._tails[slots] == words] + MIN_NEEDLE_BYTES).tolist()
 
 
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
+def is_long(text: str) -> bool:
+    """Tell whether a text is long enough not to turn up by chance."""
+    return len(text.encode("utf-8", "surrogatepass")) >= MIN_NEEDLE_BYTES
 
 
-def _forms(text: str) -> set[bytes]:
+def forms(text: str) -> set[bytes]:
     """Write a text in all the ways in which files hold it."""
     plain = {text}
     for _ in range(2):  # JSON, and JSON within JSON

@@ -21,6 +21,7 @@ _NEVER_REACHED = (
     "exports, and mirrors that the table was not opened with",
     "old versions that an object store keeps",
     "the logs that the memories came from",
+    "rejects (lines of logs that nobody could read) which do not say whose they are",
     "what model providers keep of requests and replies",
     "blocks of the disk that deleted files have left",
 )
@@ -91,6 +92,17 @@ class Receipt:
     def is_complete(self) -> bool:
         """Whether the search found nothing again."""
         return not self.checked.left
+
+    @property
+    def advice(self) -> str:
+        """What to do about what was found again."""
+        paths = sorted(each.path for each in self.checked.left)
+        return (
+            f"It is erased from the table, but was found again in {len(paths)} "
+            f"{'file' if len(paths) == 1 else 'files'}, {paths[0]!r} first. Erase it again; a "
+            "file of your own that was put beside the table, move away first. Never remove a "
+            "file that the table or a run has written."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Give the receipt as JSON values."""

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 from memorypipe.llm.journal.catalog import SEGMENT_SUFFIX
 from memorypipe.llm.journal.lines import scope_of
 from memorypipe.table.erasing.needles import Needles, text_buffers
-from memorypipe.table.erasing.targets import Targets
+from memorypipe.table.erasing.short_names import REJECTS_FILE, ShortNames
+from memorypipe.table.erasing.targets import Targets, scope_values
 from memorypipe.table.lance.values import lance_batches
 from memorypipe.table.records import SYSTEM_TYPES
 
@@ -104,6 +105,7 @@ class _Search:
     def __init__(self, targets: Targets, needles: Needles) -> None:
         self._targets = targets
         self._needles = needles
+        self._short = ShortNames(scope_values(targets.evidence))
         self._sweep = Sweep(texts=len(needles.texts), too_short=needles.left_out)
         self._others: set[str] = set()  # texts that rows of other scopes hold
         self._hits: dict[str, set[str]] = {}
@@ -144,6 +146,8 @@ class _Search:
         self._note(path, hits)
         if path.endswith(SEGMENT_SUFFIX) and is_evidence and hits:
             self._journal(filesystem, path)
+        elif path.endswith(REJECTS_FILE) and is_evidence:
+            self._rejects(filesystem, path)
         elif path.endswith(".lance"):
             self._table(path, lance_batches(scheme + path), is_evidence=is_evidence)
         elif path.endswith(".parquet"):
@@ -162,6 +166,12 @@ class _Search:
                     self._rows[path] = self._rows.get(path, 0) + 1
                 elif scope_key is not None:
                     self._others |= self._needles.found_in(line, besides=self._others)
+
+    def _rejects(self, filesystem: pafs.FileSystem, path: str) -> None:
+        """Count the lines that give a name which is too short to be looked for byte by byte."""
+        with filesystem.open_input_file(path) as file:
+            if found := sum(map(self._short.given_in, file.read().splitlines())):
+                self._rows[path] = found
 
     def _table(self, path: str, batches: Iterator[pa.Table], *, is_evidence: bool) -> None:
         try:

@@ -5,13 +5,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memorypipe.table.erasing.needles import MIN_NEEDLE_BYTES
+from memorypipe.table.erasing.needles import is_long
 from memorypipe.table.erasing.requests import EraseRequest
 
-__all__ = ["TEXT_COLUMNS", "Targets", "scrub", "texts_of"]
+__all__ = [
+    "ERASED",
+    "TEXT_COLUMNS",
+    "Targets",
+    "names_one",
+    "scope_values",
+    "scrub",
+    "texts_of",
+]
 
 # Where tables keep what people said, and names that tell who they are.
 TEXT_COLUMNS = (
@@ -31,7 +40,8 @@ TEXT_COLUMNS = (
     "messages",
 )
 
-_ERASED = "[erased]"
+#: What stands in the place of a text that went.
+ERASED = "[erased]"
 
 _Named = tuple[str, str | None]  # a name, and the only scope key in which it is meant
 
@@ -46,12 +56,14 @@ class Targets:
         source_ids: Messages, likewise.
         evidence: All scopes of which replies, windows, facts and plans go: nobody can tell which
             of them a single memory came from.
+        own_values: Values of `scope_keys` that no scope which stays has, e.g. the ids of users.
     """
 
     scope_keys: frozenset[str] = frozenset()
     memory_ids: frozenset[_Named] = frozenset()
     source_ids: frozenset[_Named] = frozenset()
     evidence: frozenset[str] = frozenset()
+    own_values: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, requests: Iterable[EraseRequest]) -> "Targets":
@@ -82,6 +94,15 @@ class Targets:
             evidence=self.evidence | frozenset(filter(None, scope_keys)),
         )
 
+    def with_others(self, scope_keys: Collection[str]) -> "Targets":
+        """Find out which values of the scopes that go no other scope has.
+
+        Args:
+            scope_keys: All of the table's.
+        """
+        others = scope_values(set(scope_keys) - self.scope_keys)
+        return replace(self, own_values=scope_values(self.scope_keys) - others)
+
     def of_table(self, rows: pa.Table) -> pa.Array:
         """Tell which rows go for themselves: of the scopes, memories and sources.
 
@@ -108,7 +129,24 @@ class Targets:
     def words(self) -> frozenset[str]:
         """Give the names that may stand in run rows and records; memories of scopes left out."""
         named = {*self.memory_ids, *self.source_ids}
-        return self.scope_keys | {name for name, key in named if key not in self.scope_keys}
+        names = {name for name, key in named if key not in self.scope_keys}
+        # A short value may be any word, but not where an import was told it as a constant.
+        values = {v if is_long(v) else f"={v}" for v in self.own_values}
+        return self.scope_keys | names | values
+
+
+def scope_values(scope_keys: Iterable[str]) -> frozenset[str]:
+    """Give the values of which scopes are made, e.g. the ids of users.
+
+    Args:
+        scope_keys: As from `memorypipe.ids.scope_key`; "" is none.
+
+    Example:
+        >>> scope_values(['[["user_id","u1"]]', ""])
+        frozenset({'u1'})
+    """
+    pairs: list[Any] = [pair for key in scope_keys if key for pair in orjson.loads(key)]
+    return frozenset(value for _, value in pairs)
 
 
 def _strings(values: Iterable[str | None]) -> frozenset[str]:
@@ -189,16 +227,16 @@ def scrub(value: Any, words: Collection[str]) -> Any:
         {'held': {}, 'why': ['[erased]', 'x']}
     """
     if isinstance(value, str):
-        return _ERASED if _names_one(value, words) else value
+        return ERASED if names_one(value, words) else value
     if isinstance(value, Mapping):
         return {
-            name: scrub(each, words) for name, each in value.items() if not _names_one(name, words)
+            name: scrub(each, words) for name, each in value.items() if not names_one(name, words)
         }
     if isinstance(value, list | tuple):
         return [scrub(each, words) for each in value]
     return value
 
 
-def _names_one(text: str, words: Collection[str]) -> bool:
+def names_one(text: str, words: Collection[str]) -> bool:
     """Tell whether a text holds one of some words; a short word must be all of it."""
-    return text in words or any(len(w) >= MIN_NEEDLE_BYTES and w in text for w in words)
+    return text in words or any(is_long(word) and word in text for word in words)

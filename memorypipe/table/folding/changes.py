@@ -20,7 +20,10 @@ class Change:
         memory_id: Its final id.
         base: Number of the row that is closed; for an ADD that of a vacant record, or None.
         steps: Numbers of the actions that led here, in order.
-        says: Hash of the text as it is after these steps; None where the memory is not live.
+        says: Hash of the text as it is after these steps; None where the memory is not live, or
+            has expired.
+        is_valid: Whether it is live as long as it has not expired.
+        has_expired: Whether it has, by what these steps say.
     """
 
     event: Literal["ADD", "UPDATE", "DELETE"]
@@ -28,6 +31,8 @@ class Change:
     base: int | None
     steps: list[int]
     says: str | None = None
+    is_valid: bool = True
+    has_expired: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,11 +16,12 @@ from memorypipe.table.folding.changes import Change, Changes, Folded
 from memorypipe.table.folding.index import Key, Known, Steps, index_known, microseconds
 from memorypipe.table.folding.scope import ScopeFold
 from memorypipe.table.folding.simple import find_simple
+from memorypipe.table.vectors import one_chunk
 
 __all__ = ["fold"]
 
 
-def fold(batch: Batch, known: Known, *, base_time: datetime | None = None) -> Folded:
+def fold(batch: Batch, known: Known, *, now: datetime, base_time: datetime | None = None) -> Folded:
     """Fold a batch, scope by scope, in the order of `seq`.
 
     ADD then UPDATE is an ADD, ADD then DELETE is nothing, UPDATE then DELETE is a DELETE. An ADD
@@ -30,18 +31,20 @@ def fold(batch: Batch, known: Known, *, base_time: datetime | None = None) -> Fo
     Args:
         batch: The actions.
         known: What the table holds about them.
+        now: Commit time (UTC): what has expired by then says nothing.
         base_time: Commit time that the actions were decided at: an UPDATE or DELETE of a memory
             that changed later is a conflict. None checks only that the memory is there.
     """
     base_us = None if base_time is None else microseconds(pa.scalar(base_time, TIME)).as_py()
-    simple = find_simple(batch, known.rows, base_us)
+    simple = find_simple(batch, known.rows, base_us, now)
     if simple.mask.all():
         return Folded(changes=simple.changes, none=simple.none)
-    steps = Steps.of(batch, np.flatnonzero(~simple.mask))
-    index = index_known(known, simple.changes, steps)
+    steps = Steps.of(batch, np.flatnonzero(~simple.mask), now)
+    types = one_chunk(batch.actions["record_type"]).take(simple.changes.last)
+    index = index_known(known, simple.changes, types, steps, now)
     # Ids that other scopes of the batch have, or were given.
-    types = batch.actions["record_type"].take(simple.changes.last).to_pylist()
-    taken: set[Key] = set(zip(types, simple.changes.memory_id.to_pylist(), strict=True))
+    names = (types.to_pylist(), simple.changes.memory_id.to_pylist())
+    taken: set[Key] = set(zip(*names, strict=True))
     folded, changes = Folded(none=simple.none), list[Change]()
     for scope_key, places in groupby(range(len(steps.number)), steps.scope_key.__getitem__):
         scope = ScopeFold(steps, index, scope_key, base_us, taken)

@@ -82,8 +82,8 @@ class ScopeFold:
             return
         final = self._free_id(step)
         base = self._known.vacant.get((record_type, final))
-        self._changes[record_type, final] = change = Change("ADD", final, base, [step], None)
-        self._say(record_type, change, hash_)
+        self._changes[record_type, final] = change = Change("ADD", final, base, [step])
+        self._hold(change, step)
         self._name(record_type, provisional, final)
 
     def _name(self, record_type: str, provisional: str, final: str) -> None:
@@ -139,12 +139,22 @@ class ScopeFold:
         if changed and not added_here:
             self._changed.add(key[1])
             return None
-        return Change("UPDATE", key[1], row, [], self._known.live_hash[row])
+        is_live, has_expired = self._known.is_live[row], self._known.has_expired[row]
+        says = self._known.text_hash[row] if is_live and not has_expired else None
+        return Change("UPDATE", key[1], row, [], says, is_live, has_expired)
 
     def _update(self, change: Change, step: int) -> None:
         change.steps.append(step)
-        if change.says is not None:
-            self._say(self._steps.record_type[step], change, self._steps.text_hash[step])
+        self._hold(change, step)
+
+    def _hold(self, change: Change, step: int) -> None:
+        """Note what an action leaves a memory saying: nothing, once it has expired."""
+        expired = self._steps.has_expired[step]
+        if expired is not None:
+            change.has_expired = expired
+        is_silent = change.has_expired or not change.is_valid
+        hash_ = None if is_silent else self._steps.text_hash[step]
+        self._say(self._steps.record_type[step], change, hash_)
 
     def _delete(self, change: Change, step: int) -> None:
         record_type = self._steps.record_type[step]

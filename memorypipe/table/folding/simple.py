@@ -5,6 +5,7 @@ action by action; a scope in doubt is left to it.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 
 from memorypipe.table.actions import Batch
 from memorypipe.table.folding.changes import Changes
+from memorypipe.table.rows import expired_by
 from memorypipe.table.vectors import one_chunk
 
 __all__ = ["Simple", "find_simple"]
@@ -33,7 +35,7 @@ class Simple:
     none: int
 
 
-def find_simple(batch: Batch, rows: pa.Table, base_us: int | None) -> Simple:
+def find_simple(batch: Batch, rows: pa.Table, base_us: int | None, now: datetime) -> Simple:
     """Find the scopes in which each action stands alone, and what these actions come to.
 
     There, every id is named once in the whole batch; an ADD has an id that is free and a text that
@@ -43,6 +45,7 @@ def find_simple(batch: Batch, rows: pa.Table, base_us: int | None) -> Simple:
         batch: The actions.
         rows: As from `Snapshot.locate`.
         base_us: As for `memorypipe.table.folding.fold.fold`, in microseconds since 1970.
+        now: As there.
     """
     events, scopes = one_chunk(batch.actions["event"]), _scope_numbers(batch)
     is_add, is_none = _is(events, "ADD"), _is(events, "NONE")
@@ -50,7 +53,8 @@ def find_simple(batch: Batch, rows: pa.Table, base_us: int | None) -> Simple:
     targets, is_target = _targets(batch, names, rows, base_us)
     used = np.asarray(pc.is_in(names, one_chunk(rows["memory_id"]), skip_nulls=True))
     doubt = _repeated(names) | np.where(is_add, used, ~is_target & ~is_none)
-    doubt |= is_add & _said_in_scope(batch, scopes, rows)
+    saying = rows.filter(pc.and_not(rows["is_live"], expired_by(rows, now)))
+    doubt |= is_add & _said_in_scope(batch, scopes, saying)
     doubtful = np.zeros(len(batch.scopes), bool)
     doubtful[scopes[doubt]] = True
     mask = ~doubtful[scopes]
@@ -94,7 +98,7 @@ def _targets(batch: Batch, names: pa.Array, rows: pa.Table, base_us: int | None)
     return targets, is_target
 
 
-def _said_in_scope(batch: Batch, scopes: Any, rows: pa.Table) -> Any:
+def _said_in_scope(batch: Batch, scopes: Any, live: pa.Table) -> Any:
     """Tell of which texts a live row of the scope, or another action in it, says the same."""
     encoded = batch.text_hash.dictionary_encode()
     numbers = np.asarray(pc.fill_null(encoded.indices, -1))
@@ -102,7 +106,6 @@ def _said_in_scope(batch: Batch, scopes: Any, rows: pa.Table) -> Any:
     sayings = scopes * len(encoded.dictionary) + numbers
     counts = np.unique(sayings[numbers >= 0], return_counts=True)
     said = np.isin(sayings, counts[0][counts[1] > 1])
-    live = rows.filter(rows["is_live"])
     texts = pc.index_in(one_chunk(live["text_hash"]), encoded.dictionary, skip_nulls=True)
     places = pc.index_in(one_chunk(live["scope_key"]), pa.array(list(batch.scopes), pa.string()))
     both = np.asarray(pc.and_(pc.is_valid(texts), pc.is_valid(places)))

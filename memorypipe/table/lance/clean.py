@@ -10,7 +10,13 @@ import lance
 import pyarrow.fs as pafs
 
 from memorypipe.table.lance.cluster import SCOPE_INDEX, index_scopes
-from memorypipe.table.lance.dataset import commit_operation, find_head, open_dataset, write
+from memorypipe.table.lance.dataset import (
+    commit_operation,
+    find_head,
+    open_dataset,
+    reading,
+    write,
+)
 from memorypipe.table.lance.tidy import merge
 from memorypipe.table.records import head_row
 
@@ -28,13 +34,21 @@ _MOST_ROWS = 1 << 20
 def clean(uri: str, *, older_than: timedelta, now: datetime) -> None:
     """Remove old versions, and files that no version names.
 
+    Rows that were taken out are rewritten away, whoever took them out: what vacuum dropped goes
+    with the old versions.
+
     Args:
         uri: Of the dataset.
         older_than: Younger versions and files stay: a commit under way has written files that no
             version names yet.
         now: The time, UTC.
+
+    Raises:
+        RaceLostError: Where a commit came first; do it again.
+        OSError: Likewise.
     """
     filesystem, root = _place(uri)
+    _rewrite_deleted(open_dataset(uri))
     # Listed before the versions are read: what a version names by then is not removed.
     files = [
         info.path
@@ -63,7 +77,7 @@ def purge(uri: str) -> None:
     filesystem, root = _place(uri)
     files = [info.path for info in _files(filesystem, root)]
     _, head_fragment = find_head(open_dataset(uri))
-    merge(open_dataset(uri), head_fragment, rows=_MOST_ROWS, materialise=True)
+    merge(open_dataset(uri), [head_fragment], rows=_MOST_ROWS, materialise=True)
     _replace_head(open_dataset(uri))
     _rebuild_indexes(open_dataset(uri))
     dataset = open_dataset(uri)
@@ -71,6 +85,13 @@ def purge(uri: str) -> None:
         dataset.tags.delete(tag)
     open_dataset(uri).cleanup_old_versions(_NOW, error_if_tagged_old_versions=False)
     _remove_unnamed(uri, filesystem, root, files)
+
+
+def _rewrite_deleted(dataset: Any) -> None:
+    """Write the fragments anew of which rows were taken out, and no other."""
+    whole = [each.fragment_id for each in dataset.get_fragments() if not each.num_deletions]
+    with reading(dataset.uri):
+        merge(dataset, whole, rows=_MOST_ROWS, materialise=True)
 
 
 def _replace_head(dataset: Any) -> None:

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memorypipe.table.lance.dataset import commit_operation, write
+from memorypipe.table.lance.dataset import commit_operation, reading, write
+from memorypipe.table.storage import RaceLostError
 
 __all__ = ["SCOPE_INDEX", "cluster", "groups", "index_scopes"]
 
@@ -81,10 +82,13 @@ def cluster(dataset: Any, group: list[int]) -> None:
         group: Numbers of fragments.
 
     Raises:
-        RaceLostError: Where a commit came first.
+        RaceLostError: Where a commit, or another process's maintenance, came first.
     """
     fragments = [dataset.get_fragment(number) for number in group]
-    rows = pa.concat_tables([fragment.to_table() for fragment in fragments])
+    if None in fragments:
+        raise RaceLostError(f"Fragments of {dataset.uri!r} were merged meanwhile.")
+    with reading(dataset.uri):
+        rows = pa.concat_tables([fragment.to_table() for fragment in fragments])
     # Taking from many chunks looks through all of them, each time.
     rows = rows.combine_chunks()
     order = pc.sort_indices(rows, sort_keys=_SORT_KEYS)

@@ -1,6 +1,8 @@
 """A Lance dataset as this library keeps it: opening, writing, the head row, one transaction."""
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from typing import Any, Final
 
 import lance
@@ -12,7 +14,7 @@ from memorypipe.errors import TableError, TableNotFoundError
 from memorypipe.table.records import HEAD_TYPE, Head, read_head
 from memorypipe.table.storage import RaceLostError, UnknownOutcomeError
 
-__all__ = ["FILE_VERSION", "commit_operation", "find_head", "open_dataset", "write"]
+__all__ = ["FILE_VERSION", "commit_operation", "find_head", "open_dataset", "reading", "write"]
 
 FILE_VERSION: Final = "2.2"  # the first with map columns
 
@@ -54,16 +56,38 @@ def _session() -> Any:
     return lance.Session(metadata_cache_size_bytes=_CACHE_BYTES)  # type: ignore[attr-defined]
 
 
+@contextlib.contextmanager
+def reading(uri: str) -> Iterator[None]:
+    """Tell what has gone since a version was opened from what cannot be read.
+
+    Args:
+        uri: Of the dataset.
+
+    Raises:
+        RaceLostError: Where a file of the version is not there any more.
+    """
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError) as error:
+        if "not found: " not in str(error).lower():
+            raise
+        raise RaceLostError(
+            f"The version read of {uri!r} is gone: maintenance removed it; read again."
+        ) from error
+
+
 def find_head(dataset: Any) -> tuple[Head, int]:
     """Find the head row of a version, and the number of the fragment that holds it.
 
     Raises:
+        RaceLostError: Where maintenance removed the version since it was opened.
         TableError: Where there is none.
     """
     # The head is the last thing that a commit writes, alone in its fragment.
     single = [each for each in dataset.get_fragments() if each.physical_rows == 1]
     for fragment in sorted(single, key=lambda each: -each.fragment_id):
-        rows = fragment.to_table(columns=_HEAD_COLUMNS, filter=f"record_type = '{HEAD_TYPE}'")
+        with reading(dataset.uri):
+            rows = fragment.to_table(columns=_HEAD_COLUMNS, filter=f"record_type = '{HEAD_TYPE}'")
         if rows.num_rows:
             return read_head(rows.to_pylist()[0]), fragment.fragment_id
     raise TableError(

@@ -1,6 +1,6 @@
 """Find rows of a Lance dataset by their keys: one pass over the key columns, no index, no join."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from memorypipe.schema import SCOPE
 from memorypipe.table.records import SYSTEM_TYPES
-from memorypipe.table.storage import ADDRESS, HEAVY_COLUMNS
+from memorypipe.table.storage import ADDRESS, without_nulls
 
 __all__ = ["locate"]
 
@@ -30,13 +30,16 @@ _WORD_BYTES = 8
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # spreads neighbours over the slots (Knuth)
 
 
-def locate(dataset: Any, memory_ids: pa.Array, text_hashes: pa.Array) -> pa.Table:
+def locate(
+    dataset: Any, memory_ids: pa.Array, text_hashes: pa.Array, *, left_out: Collection[str]
+) -> pa.Table:
     """Find all revisions of some records and the live rows that say certain texts.
 
     Args:
         dataset: At one version.
         memory_ids: Strings.
         text_hashes: Strings.
+        left_out: Columns that are not read.
 
     Returns:
         As `memorypipe.table.storage.Snapshot.locate`.
@@ -44,7 +47,8 @@ def locate(dataset: Any, memory_ids: pa.Array, text_hashes: pa.Array) -> pa.Tabl
     ids, hashes = _Sieve(memory_ids), _Sieve(text_hashes)
     keys = pa.Table.from_batches([_sift(*keys, ids, hashes) for keys in _passes(dataset)])
     says = pc.and_(keys["is_live"], hashes.holds(keys["text_hash"]))
-    return _whole_rows(dataset, keys.filter(pc.or_(ids.holds(keys["memory_id"]), says)))
+    hits = keys.filter(pc.or_(ids.holds(keys["memory_id"]), says))
+    return without_nulls(_whole_rows(dataset, hits, left_out))
 
 
 def _passes(dataset: Any) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -106,10 +110,10 @@ def _slots(strings: pa.Array) -> tuple[Any, Any]:
     return (words[ends] * _MULTIPLIER) >> np.uint64(64 - _SLOT_BITS), is_short
 
 
-def _whole_rows(dataset: Any, keys: pa.Table) -> pa.Table:
+def _whole_rows(dataset: Any, keys: pa.Table, left_out: Collection[str]) -> pa.Table:
     """Read the other columns of located rows."""
     schema = dataset.schema
-    names = [name for name in schema.names if name not in {*HEAVY_COLUMNS, *_KEYS, _DERIVED}]
+    names = [name for name in schema.names if name not in {*left_out, *_KEYS, _DERIVED}]
     rows = dataset.take(keys[_POSITION].combine_chunks(), columns=names)
     is_row = pc.invert(pc.is_in(rows["record_type"], pa.array(SYSTEM_TYPES)))
     rows, keys = rows.filter(is_row), keys.filter(is_row)

@@ -15,6 +15,7 @@ from lance.fragment import write_fragments
 
 from memorypipe.errors import TableError
 from memorypipe.table.embedding import Revector
+from memorypipe.table.lance.dataset import reading
 from memorypipe.table.storage import RaceLostError, UnknownOutcomeError
 
 __all__ = ["replace_vectors"]
@@ -37,9 +38,10 @@ def replace_vectors(
     uri = str(dataset.uri)
     fragments: list[Any] = []
     try:
-        for fragment in dataset.get_fragments():
-            if fragment.fragment_id != head_fragment:
-                fragments += _rewritten(uri, fragment, revector)
+        with reading(uri):
+            for fragment in dataset.get_fragments():
+                if fragment.fragment_id != head_fragment:
+                    fragments += _rewritten(uri, fragment, revector)
         # The head comes last: see `LanceStorage.snapshot`.
         fragments += [*_write(uri, rows), *_write(uri, head)]
     except OSError as error:

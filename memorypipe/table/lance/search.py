@@ -1,7 +1,8 @@
 """Searching all scopes of a Lance dataset: by its indexes once it is large, else row by row.
 
-Indexes hold live rows alone: `search_text` and `vector` are null on all others. What no index
-holds yet is searched too, row by row.
+Indexes hold live rows alone: `search_text` and `vector` are null on all others, but for vectors
+that are their caller's own, which a search passes over. What no index holds yet is searched too,
+row by row.
 """
 
 import contextlib
@@ -18,6 +19,7 @@ from memorypipe.rank.fusion import best_places
 from memorypipe.rank.keyword import keyword_scores
 from memorypipe.rank.scope_rows import vector_matrix
 from memorypipe.rank.vector import MISSING, cosines
+from memorypipe.table.lance.dataset import reading
 from memorypipe.table.search_all import FOUND, Wanted, is_served
 
 __all__ = ["INDEX_ROWS", "refresh_indexes", "search_all"]
@@ -52,19 +54,19 @@ def search_all(dataset: Any, wanted: Wanted) -> pa.Table:
 
     Raises:
         InvalidArgumentError: For a filter that Lance cannot compute.
+        RaceLostError: Where maintenance removed the version.
     """
     condition = is_served(wanted.now)
     if wanted.filter is not None:
         condition &= wanted.filter
     indexed = _index_names(dataset)
+    if wanted.kind == "keyword":
+        search = _by_word_index if _WORDS in indexed else _by_words
+    else:
+        search = _by_vector_index if _VECTORS in indexed else _by_vectors
     try:
-        if wanted.kind == "keyword":
-            if _WORDS in indexed:
-                return _by_word_index(dataset, wanted, condition)
-            return _by_words(dataset, wanted, condition)
-        if _VECTORS in indexed:
-            return _by_vector_index(dataset, wanted, condition)
-        return _by_vectors(dataset, wanted, condition)
+        with reading(dataset.uri):
+            return search(dataset, wanted, condition)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid, ValueError) as error:
         if wanted.filter is None:
             raise

@@ -6,9 +6,10 @@ that is the compare-and-swap, on every store that Lance can commit to, with no l
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import lance
@@ -24,6 +25,7 @@ from memorypipe.table.lance.dataset import (
     commit_operation,
     find_head,
     open_dataset,
+    reading,
     write,
 )
 from memorypipe.table.lance.locate import locate
@@ -34,7 +36,7 @@ from memorypipe.table.lance.search import refresh_indexes, search_all
 from memorypipe.table.lance.tidy import tidy
 from memorypipe.table.records import Head, head_row
 from memorypipe.table.search_all import Wanted
-from memorypipe.table.storage import RaceLostError, Where
+from memorypipe.table.storage import RaceLostError, Where, left_out
 from memorypipe.table.times import now_utc
 
 __all__ = ["LanceSnapshot", "LanceStorage"]
@@ -69,11 +71,13 @@ class LanceSnapshot:
 
     def scan(self, columns: Sequence[str], where: Where) -> pa.Table:
         """Read columns of the selected rows."""
-        return scan(self.dataset, columns, where)
+        with reading(self.uri):
+            return scan(self.dataset, columns, where)
 
     def locate(self, memory_ids: pa.Array, text_hashes: pa.Array) -> pa.Table:
         """Find all revisions of records and the live rows that say certain texts."""
-        return locate(self.dataset, memory_ids, text_hashes)
+        with reading(self.uri):
+            return locate(self.dataset, memory_ids, text_hashes, left_out=left_out(self.head))
 
     def pieces(self) -> list[LancePiece]:
         """Cut this version into its fragments."""
@@ -82,7 +86,8 @@ class LanceSnapshot:
     def commit(self, *, closed: pa.Array, rows: pa.Table, head: pa.Table) -> None:
         """Replace closed rows and head, as one Lance transaction."""
         try:
-            updated, removed = _without_rows(self.dataset, closed)
+            with reading(self.uri):
+                updated, removed = _without_rows(self.dataset, closed)
             # The head comes last: see `LanceStorage.snapshot`.
             fragments = [*write(self.uri, rows), *write(self.uri, head)]
         except OSError as error:
@@ -145,6 +150,10 @@ class LanceStorage:
 
     def snapshot(self) -> LanceSnapshot:
         """Read the newest version."""
+        for _ in range(_MAX_RACES - 1):
+            with contextlib.suppress(RaceLostError):
+                dataset = self._open()
+                return LanceSnapshot(dataset, *find_head(dataset))
         dataset = self._open()
         return LanceSnapshot(dataset, *find_head(dataset))
 
@@ -155,27 +164,30 @@ class LanceStorage:
         """
         # Mostly another commit touched the same fragments. The rows are safe where they are, and
         # the next commit tries again.
-        with contextlib.suppress(OSError, TableError):
+        with self._giving_way():
             tidy(self._open())
 
     def optimize(self) -> None:
         """Sort the rows of every scope together and refresh the indexes."""
         snapshot = self.snapshot()
-        chosen = groups(snapshot.dataset, snapshot.head_fragment, snapshot.head.vector_dim)
+        chosen: list[list[int]] = []
+        with self._giving_way():
+            chosen = groups(snapshot.dataset, snapshot.head_fragment, snapshot.head.vector_dim)
         for group in chosen:
-            with contextlib.suppress(OSError, TableError):
+            with self._giving_way():
                 cluster(self._open(), group)
-        with contextlib.suppress(OSError, TableError):
+        with self._giving_way():
             index_scopes(self._open())
-        with contextlib.suppress(TableError):
+        with self._giving_way():
             refresh_indexes(self._open())
 
     def clean(self, *, older_than: timedelta) -> None:
-        """Remove old versions and unnamed files of at least this age."""
-        try:
-            clean(self._dataset_uri, older_than=older_than, now=now_utc())
-        except OSError as error:
-            raise TableError(f"The table at {self.uri!r} cannot be cleaned: {error}") from error
+        """Remove old versions and unnamed files of at least this age.
+
+        Raises:
+            TableError: Where commits came first again and again, or the files cannot be written.
+        """
+        self._insist(partial(clean, older_than=older_than, now=now_utc()), "cleaned")
 
     def purge(self) -> None:
         """Leave no file that holds anything but the rows of the newest version.
@@ -183,17 +195,27 @@ class LanceStorage:
         Raises:
             TableError: Where commits came first again and again, or the files cannot be written.
         """
+        self._insist(purge, "purged")
+
+    def _insist(self, work: Callable[[str], None], done: str) -> None:
+        """Do it again and again while commits come first."""
         for _ in range(_MAX_RACES - 1):
             with contextlib.suppress(OSError, RaceLostError):
-                purge(self._dataset_uri)
+                work(self._dataset_uri)
                 return
         try:
-            purge(self._dataset_uri)
+            work(self._dataset_uri)
         except OSError as error:
-            raise TableError(f"The table at {self.uri!r} cannot be purged: {error}") from error
+            raise TableError(f"The table at {self.uri!r} cannot be {done}: {error}") from error
 
     def _open(self) -> Any:
         return open_dataset(self._dataset_uri)
+
+    @contextlib.contextmanager
+    def _giving_way(self) -> Iterator[None]:
+        """Leave undone what others came first with."""
+        with contextlib.suppress(OSError, TableError), reading(self._dataset_uri):
+            yield
 
 
 def _without_rows(dataset: Any, closed: pa.Array) -> tuple[list[Any], list[int]]:

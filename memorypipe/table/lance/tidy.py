@@ -36,18 +36,19 @@ def tidy(dataset: Any) -> None:
     for low, high in pairwise(_TIERS):
         # The head row's fragment is counted, too, and not merged: looking for it costs more.
         if sum(low <= size < high for size in sizes) > _MANY:
-            merge(dataset, find_head(dataset)[1], rows=high)
+            merge(dataset, [find_head(dataset)[1]], rows=high)
             break
     if dataset.version % _CLEAN_EVERY == 0:
         dataset.cleanup_old_versions(KEPT, error_if_tagged_old_versions=False)
 
 
-def merge(dataset: Any, head_fragment: int, *, rows: int, materialise: bool = False) -> None:
+def merge(dataset: Any, left: list[int], *, rows: int, materialise: bool = False) -> None:
     """Merge neighbouring fragments of fewer rows.
 
     Args:
         dataset: At its newest version.
-        head_fragment: Left as it is: with the head in hand a merge would race every commit.
+        left: Fragments that are left as they are. The head's is one of them: with the head in
+            hand a merge would race every commit.
         rows: Only fragments of fewer rows are merged.
         materialise: Whether every fragment with deleted rows is written anew without them.
     """
@@ -55,5 +56,5 @@ def merge(dataset: Any, head_fragment: int, *, rows: int, materialise: bool = Fa
         target_rows_per_fragment=rows,
         materialize_deletions=materialise,
         materialize_deletions_threshold=0.0,
-        excluded_fragment_ids=[head_fragment],
+        excluded_fragment_ids=left,
     )

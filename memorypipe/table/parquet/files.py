@@ -1,5 +1,6 @@
 """The data files of a Parquet table: written whole, read by columns and row groups."""
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,9 +16,16 @@ from numpy.typing import NDArray
 
 from memorypipe.errors import TableError
 from memorypipe.schema import table_schema
-from memorypipe.table.parquet.manifest import DataFile, Kind, Manifest, manifest_name
+from memorypipe.table.parquet.manifest import (
+    MANIFESTS,
+    DataFile,
+    Kind,
+    Manifest,
+    manifest_name,
+    version_of,
+)
 from memorypipe.table.parquet.places import Place
-from memorypipe.table.storage import RaceLostError
+from memorypipe.table.storage import RaceLostError, UnknownOutcomeError
 
 __all__ = ["DATA", "DataFiles", "publish"]
 
@@ -134,11 +142,17 @@ class DataFiles:
             yield from pool.map(work, items)
 
 
-def publish(files: DataFiles, manifest: Manifest, written: Sequence[DataFile]) -> None:
+def publish(
+    files: DataFiles, base: Manifest, manifest: Manifest, written: Sequence[DataFile]
+) -> None:
     """Make a version: create its manifest, unless another one took its number.
+
+    The number is free again where maintenance removed the version that had it. Versions go from
+    the oldest on, so this one was the first where the one before it is there afterwards.
 
     Args:
         files: Of the table.
+        base: Of the version that it was made from.
         manifest: Of the version.
         written: Files that it alone names; they go where it is surely not there.
 
@@ -155,6 +169,41 @@ def publish(files: DataFiles, manifest: Manifest, written: Sequence[DataFile]) -
     if not created:
         files.remove(written)
         raise RaceLostError(f"Another commit to {files.uri!r} came first.")
+    try:
+        is_first = _is_there(files, base)
+        if not is_first:
+            _take_back(files, manifest, written)
+    except OSError as error:
+        raise UnknownOutcomeError(f"A commit to {files.uri!r} cannot be seen: {error}") from error
+    if not is_first:
+        raise UnknownOutcomeError(f"The version read of {files.uri!r} went before the commit.")
+
+
+def _is_there(files: DataFiles, manifest: Manifest) -> bool:
+    found = _manifest(files, manifest.version)
+    return found is not None and found.token == manifest.token
+
+
+def _manifest(files: DataFiles, version: int) -> Manifest | None:
+    with contextlib.suppress(FileNotFoundError):
+        return Manifest.decode(files.place.read(manifest_name(version)), files.uri)
+    return None
+
+
+def _take_back(files: DataFiles, manifest: Manifest, written: Sequence[DataFile]) -> None:
+    """Remove a version that others came before, or have replaced since; the newest one stays.
+
+    Every version before it is gone, so those that are left still follow one another. Its files
+    stay where a later version names them: then that was built on it.
+    """
+    versions = map(version_of, files.place.listing(MANIFESTS))
+    later = [each for each in versions if each is not None and each > manifest.version]
+    if not later:
+        return
+    found = [_manifest(files, version) for version in later]
+    named = {file.name for each in found if each is not None for file in each.files}
+    files.place.remove(manifest_name(manifest.version))
+    files.remove(file for file in written if file.name not in named)
 
 
 def _read(

@@ -4,22 +4,26 @@ The file is written aside and takes the old one's place at once: whoever reads t
 version. Several processes may refresh it; the last to do so makes sure that it shows the newest.
 """
 
+import contextlib
 import logging
+import shutil
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from memorypipe import ids
 from memorypipe.errors import InvalidArgumentError, TableError
 from memorypipe.schema import table_schema
 from memorypipe.table.parquet.places import Place, open_place
 from memorypipe.table.parquet.storage import objects_place
 from memorypipe.table.pinned import PinnedRead, Selection
 from memorypipe.table.records import Head
+from memorypipe.table.scratch import remove_left
 from memorypipe.table.storage import Snapshot, Storage, Where
 from memorypipe.table.times import Clock, read_clock
 from memorypipe.table.transfer_export import export_columns, export_rows
@@ -77,8 +81,15 @@ class MirroredStorage:
         self.storage.clean(older_than=older_than)
 
     def purge(self) -> None:
-        """Leave nothing but the newest version, here and in the mirror."""
+        """Leave nothing but the newest version, here and in the mirror.
+
+        What other processes write aside goes: the refresh that follows shows their commits.
+        """
         self.storage.purge()
+        with contextlib.suppress(OSError):  # the refresh tells of it
+            folder, prefix = self._aside()
+            for each in folder.glob(f"{prefix}*"):
+                shutil.rmtree(each, ignore_errors=True)
         self.refresh()
 
     def refresh(self) -> None:
@@ -113,15 +124,24 @@ class MirroredStorage:
         return int(metadata[_VERSION_KEY]) >= head.number
 
     def _write(self, snapshot: Snapshot) -> None:
-        with TemporaryDirectory(prefix=".mirror-", dir=self._place.scratch()) as folder:
+        aside, prefix = self._aside()
+        with TemporaryDirectory(prefix=prefix, dir=aside) as folder:
+            remove_left(Path(folder), f"{prefix}*")
             path = Path(folder) / MIRROR_FILE
             export_rows(self._read(snapshot), path, "parquet")
             self._place.replace(MIRROR_FILE, path)
 
+    def _aside(self) -> tuple[Path, str]:
+        """Say where a refresh writes its file first, and how the names of its folders begin."""
+        own = self._place.scratch()
+        if own is not None:
+            return Path(own), ".mirror-"
+        return Path(gettempdir()), f".mirror-{ids.digest('mirror', self.mirror).hex()}-"
+
     def _read(self, snapshot: Snapshot) -> PinnedRead:
         head = snapshot.head
         whole = table_schema(head.vector_dim)
-        columns = export_columns(whole, "parquet")
+        columns = export_columns(whole, "parquet", head.settings.embedder)
         return PinnedRead(
             version=head.number,
             embedder=head.settings.embedder,

@@ -29,8 +29,8 @@ try:
     from obstore.store import MemoryStore, from_url
 except ImportError:
     raise TableError(
-        "A Parquet table in an object store needs the extra 'object-store': "
-        "pip install 'memorypipe[object-store]'."
+        "A Parquet table, or any table's ledger, in an object store needs the extra "
+        "'object-store': pip install 'memorypipe[object-store]'."
     ) from None
 
 if TYPE_CHECKING:  # a name that only type checkers see

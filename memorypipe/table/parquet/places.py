@@ -171,7 +171,8 @@ def _listed(folder: Path, prefix: str) -> Iterator[tuple[str, float]]:
         with os.scandir(folder) as entries:
             for entry in entries:
                 try:
-                    yield prefix + entry.name, entry.stat().st_mtime
+                    if entry.is_file():
+                        yield prefix + entry.name, entry.stat().st_mtime
                 except FileNotFoundError:
                     continue  # removed since the folder was read
     except FileNotFoundError:

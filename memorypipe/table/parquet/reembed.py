@@ -45,7 +45,7 @@ def replace_vectors(
         head_row=head_row,
         files=tuple(written),
     )
-    publish(files, after, written)
+    publish(files, manifest, after, written)
 
 
 def _rewritten(

@@ -20,7 +20,7 @@ from memorypipe.table.parquet.reembed import replace_vectors
 from memorypipe.table.parquet.rewrite import Rewrite, Rewritten, plan_commit, rewrite
 from memorypipe.table.records import Head
 from memorypipe.table.search_all import Wanted
-from memorypipe.table.storage import ADDRESS, HEAVY_COLUMNS, Where
+from memorypipe.table.storage import ADDRESS, Where, left_out, without_nulls
 
 __all__ = ["ParquetSnapshot"]
 
@@ -71,8 +71,9 @@ class ParquetSnapshot:
         keys = self._schema(["memory_id", "text_hash", "is_live"])
         read = partial(self.files.remembered, schema=keys)
         names = table_schema(self.head.vector_dim).names
-        schema = self._schema([name for name in names if name not in HEAVY_COLUMNS])
-        return self._rows(schema, list(self._pick(self._numbered(Where()), read, is_hit)))
+        schema = self._schema([name for name in names if name not in left_out(self.head)])
+        hits = list(self._pick(self._numbered(Where()), read, is_hit))
+        return without_nulls(self._rows(schema, hits))
 
     def _schema(self, columns: Sequence[str]) -> pa.Schema:
         """Give columns of the table, in the order asked for."""
@@ -179,7 +180,7 @@ class ParquetSnapshot:
             files=tuple(sorted([*kept, *written], key=lambda file: (file.kind, file.bucket))),
             **changes,  # type: ignore[arg-type]  # fields by their names
         )
-        publish(self.files, manifest, written)
+        publish(self.files, self.manifest, manifest, written)
         return manifest
 
     def _rewritten(self, plans: Sequence[Rewrite]) -> list[Rewritten]:

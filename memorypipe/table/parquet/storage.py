@@ -7,7 +7,7 @@ goes with `ParquetStorage.clean`.
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from uuid import uuid4
 
 from memorypipe.errors import TableError, TableNotFoundError
@@ -90,7 +90,7 @@ class ParquetStorage:
         if plans := list(merges(snapshot.manifest)):
             try:
                 snapshot.write(plans)
-            except RaceLostError:
+            except (RaceLostError, UnknownOutcomeError):
                 return  # what a commit rewrote is merged; the rest waits for another time
 
     def clean(self, *, older_than: timedelta) -> None:
@@ -105,7 +105,9 @@ class ParquetStorage:
             files = self._place.listing(DATA)
             asides, times = self._manifests()
             versions = sorted(times)
-            replaced = [version for version, after in pairwise(versions) if times[after] < horizon]
+            # The oldest first, and none out of their order, even if a clock went back.
+            pairs = takewhile(lambda pair: times[pair[1]] < horizon, pairwise(versions))
+            replaced = [version for version, _ in pairs]
             kept = versions[len(replaced) :]
             stale = {name for name, time in (files | asides).items() if time < horizon}
             self._remove(replaced, stale - self._named(kept) if stale else stale)
@@ -133,7 +135,7 @@ class ParquetStorage:
             files = self._place.listing(DATA)
             try:
                 return files, self.snapshot().write([]).version
-            except RaceLostError:
+            except (RaceLostError, UnknownOutcomeError):
                 continue
         raise TableError(f"{_MAX_RACES} commits to {self.uri!r} came first; purge it again.")
 
@@ -143,14 +145,18 @@ class ParquetStorage:
         return {file.name for each in manifests if each is not None for file in each.files}
 
     def _newest(self) -> Manifest:
-        """Find the newest manifest: versions follow one another and only the oldest go."""
-        seen = self._seen
+        """Find the newest manifest: versions follow one another and only the oldest go.
+
+        So none has gone of those from one on that is there. Where it is not, a number may have
+        been taken again by a writer that came too late.
+        """
+        start = seen = self._seen
         for _ in range(_STEPS):
-            if seen is None:
+            if start is None or seen is None:
                 break
             after = self._look(seen[0].version + 1)
             if after is None:
-                if self._place.identity(manifest_name(seen[0].version)) == seen[1]:
+                if self._place.identity(manifest_name(start[0].version)) == start[1]:
                     self._seen = seen
                     return seen[0]
                 break
