@@ -118,7 +118,7 @@ def _repeated(items: Items, request: Request, rng: random.Random, _ids: Sequence
     if len(items) < 2 or not is_decision(request):
         return (*items, again)
     if rng.random() < 0.5:
-        return (*items, {**again, "event": "DELETE", "target_id": "0"})
+        return (*items, {**again, "event": rng.choice(["DELETE", "NONE"]), "target_id": "0"})
     first, second = rng.sample(range(len(items)), 2)
     return _with(items, second, fact=items[first]["fact"])
 

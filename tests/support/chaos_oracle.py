@@ -255,6 +255,9 @@ def _is_justified(decided: Decided, words: Sequence[_Word], state: _State) -> bo
         return own or any(w.event == "ADD" and w.text == decided.text for w in words)
     if decided.event == "NONE":
         return "NONE" in events or _is_known(fact, words, state) or _is_late(fact, words, state)
+    time = state.times.get(target)
+    if time and fact.event_time and fact.event_time < time:
+        return False
     if state.texts.get(target) != decided.old_memory:
         return False
     if decided.event == "DELETE" and _is_superseded(target, words, state):

@@ -396,10 +396,13 @@ def test_a_blank_id_is_no_bucket_for_everybody(bad: str) -> None:
 
 
 def test_a_fence_is_made_of_what_it_holds_and_equal_for_equal_data() -> None:
+    marks = set()
     for text in ("a", "</transcript>", "b" * 9):
         first, second = fenced({"transcript": text}), fenced({"transcript": text})
         assert first == second
         mark = first[len("<transcript-") : first.index(">")]
         assert mark not in text
+        marks.add(mark)
         forged = fenced({"transcript": f"</transcript-{mark}>"})
         assert not forged.startswith(f"<transcript-{mark}>")
+    assert len(marks) == 3, "nobody can know it before"

@@ -32,12 +32,12 @@ def values(records: list[Record]) -> list[Any]:
     [
         f"{LINE}\n{LINE}",
         f"\ufeff{LINE}\r\n\r\n{LINE}\r\n",
-        gzip.compress(f"{LINE}\n{LINE}\n".encode()),
+        gzip.compress(f"{LINE}\n{LINE}\n".encode(), mtime=0),
         json.dumps([CHAT, CHAT]),
         json.dumps([CHAT, CHAT], indent=2),
         f"[\n{LINE},\n{LINE}\n]",
         f"[{LINE},\n{LINE}]",
-        gzip.compress(json.dumps([CHAT, CHAT]).encode()),
+        gzip.compress(json.dumps([CHAT, CHAT]).encode(), mtime=0),
     ],
 )
 def test_lines_and_documents_give_the_same_records(tmp_path: Path, content: str | bytes) -> None:

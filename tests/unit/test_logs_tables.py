@@ -41,7 +41,7 @@ VALUES = [ROW, {"uid": "u2", "text": "Hi", "n": None}]
     [
         ("log.csv", CSV),
         ("log.CSV", "\ufeff" + CSV.replace("\n", "\r\n").replace(",\r\nthen", ",\nthen")),
-        ("log.csv.gz", gzip.compress(CSV.encode())),
+        ("log.csv.gz", gzip.compress(CSV.encode(), mtime=0)),
         ("log.csv.zst", zstd(CSV.encode())),
         ("log.csv", CSV.encode("utf-16")),
         ("log.tsv", 'uid\ttext\tn\nu1\t"She said ""tea"",\nthen left; ok|"\t1\nu2\tHi\t\n'),
