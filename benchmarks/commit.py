@@ -4,9 +4,9 @@ Command::
 
     python benchmarks/commit.py --rows 1000000 --actions 100000 > commit.json
 
-A table of `--rows` live memories with 256-dimension vectors takes one commit of `--actions`
-actions, half of them updates of random memories, half additions; once with vectors in the actions
-and once without. Beside it, each in a process of its own on a copy of the same dataset:
+A table of `--rows` live memories takes one commit of `--actions` actions, half of them updates of
+random memories, half additions; once with 256-dimension vectors in table and actions, and once
+without any. Beside it, each in a process of its own on a copy of the same dataset:
 
 * `append_delete`: the rows that the commit wrote are appended and the rows that it closed are
   deleted by their ids, with `lance.write_dataset` and `dataset.delete`: no check, no fold, no
@@ -44,9 +44,10 @@ from lance.fragment import write_fragments
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.common import Target, finish, machine  # the checkout comes first
+from benchmarks.table_rows import fill, scope_columns
 from memorypipe import ids
-from memorypipe.schema import ACTION_OPTIONS, ACTIONS, SCOPE, table_schema
-from memorypipe.table.records import Head, head_row
+from memorypipe.schema import ACTION_OPTIONS, ACTIONS, table_schema
+from memorypipe.table.records import Head, Settings, head_row
 from memorypipe.table.table import MemoryTable
 
 SEED = 7
@@ -57,32 +58,8 @@ RUN_ID = "benchmark"
 BYTES_PER_MAXRSS_UNIT = 1024
 
 
-def scope_columns(users: Any) -> dict[str, pa.Array]:
-    """Make the scope columns of rows that belong to user numbers."""
-    names = [f"user-{number}" for number in range(int(users.max()) + 1)]
-    scopes = [{"user_id": name} for name in names]
-    place = pa.array(users)
-    return {
-        "scope": pa.array([list(scope.items()) for scope in scopes], SCOPE).take(place),
-        "scope_key": pa.array([ids.scope_key(scope) for scope in scopes]).take(place),
-        "user_id": pa.array(names).take(place),
-    }
-
-
-def fill(columns: dict[str, Any], schema: pa.Schema, num_rows: int) -> pa.Table:
-    """Make a table from columns, constants and nulls."""
-    arrays = []
-    for field in schema:
-        value = columns.get(field.name)
-        if not isinstance(value, pa.Array):
-            zeros = pa.array(np.zeros(num_rows, np.int32))
-            value = pa.array([value], field.type).take(zeros)
-        arrays.append(value)
-    return pa.table(arrays, schema=schema)
-
-
-def seed_table(uri: Path, rows: int) -> None:
-    """Write the table that both start from."""
+def seed_table(uri: Path, rows: int, vectors: str) -> None:
+    """Write the table that all start from."""
     rng = np.random.default_rng(SEED)
     numbers = np.arange(rows)
     texts = [f"Memory number {number} says what it says" for number in numbers]
@@ -90,6 +67,7 @@ def seed_table(uri: Path, rows: int) -> None:
     keys = scopes["scope_key"].to_pylist()
     named = zip(keys, texts, strict=True)
     values = pa.array(rng.random(rows * VECTOR_DIM, dtype=np.float32))
+    made = pa.FixedSizeListArray.from_arrays(values, VECTOR_DIM)
     columns = scopes | {
         "record_type": "memory",
         "memory_id": pa.array([ids.memory_id("memory", key, text) for key, text in named]),
@@ -107,9 +85,15 @@ def seed_table(uri: Path, rows: int) -> None:
         "is_live": True,
         "run_id": "seed",
         "source_ids": ["m1", "m2"],
-        "vector": pa.FixedSizeListArray.from_arrays(values, VECTOR_DIM),
+        "vector": made if vectors == "with" else None,
     }
-    head = Head(number=0, committed_at=START, created_at=START, vector_dim=VECTOR_DIM)
+    head = Head(
+        number=0,
+        committed_at=START,
+        created_at=START,
+        vector_dim=VECTOR_DIM,
+        settings=Settings(embedder="benchmark" if vectors == "with" else None),
+    )
     place = str(uri / "memories.lance")
     schema = table_schema(VECTOR_DIM)
     lance.write_dataset(fill(columns, schema, rows), place, data_storage_version="2.2")
@@ -144,17 +128,18 @@ def make_actions(uri: Path, rows: int, count: int) -> pa.Table:
     return fill(columns, ACTIONS, count)
 
 
-def prepare(uri: Path, rows: int, actions: int) -> None:
-    """Write the table and, beside it, the actions, without and with vectors."""
-    seed_table(uri, rows)
-    table = make_actions(uri, rows, actions)
-    pq.write_table(table, uri.parent / "actions-without.parquet")
+def prepare(folder: Path, rows: int, actions: int) -> None:
+    """Write the tables and, beside them, the actions, without and with vectors."""
+    for vectors in ("without", "with"):
+        seed_table(folder / f"source-{vectors}", rows, vectors)
+    table = make_actions(folder / "source-without", rows, actions)
+    pq.write_table(table, folder / "actions-without.parquet")
     numbers = np.random.default_rng(SEED).random(actions * VECTOR_DIM, dtype=np.float32)
     offsets = pa.array(np.arange(actions + 1, dtype=np.int32) * VECTOR_DIM)
     vectors = pa.ListArray.from_arrays(offsets, pa.array(numbers))
     pq.write_table(
         table.append_column(ACTION_OPTIONS.field("vector"), vectors),
-        uri.parent / "actions-with.parquet",
+        folder / "actions-with.parquet",
     )
 
 
@@ -277,7 +262,7 @@ def compare(folder: Path, vectors: str, repeat: int) -> dict[str, Any]:
     for number in range(repeat):
         for step, results in runs.items():
             copy = folder / f"{step}-{number}"
-            copy_table(folder / "source", copy)
+            copy_table(folder / f"source-{vectors}", copy)
             results.append(json.loads(in_process("--step", step, str(folder), str(copy), vectors)))
             shutil.rmtree(copy)
     medians = {
@@ -320,8 +305,8 @@ def main() -> None:
     parser.add_argument("--prepare", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.prepare is not None:
-        rows, actions, uri = options.prepare
-        prepare(Path(uri), int(rows), int(actions))
+        rows, actions, folder = options.prepare
+        prepare(Path(folder), int(rows), int(actions))
         return
     if options.step is not None:
         step, folder, uri, vectors = options.step
@@ -330,7 +315,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         sizes = str(options.rows), str(options.actions)
         # On Linux, children inherit their parent's peak memory: this one stays small.
-        in_process("--prepare", *sizes, str(Path(folder) / "source"))
+        in_process("--prepare", *sizes, folder)
         cases = {
             vectors: compare(Path(folder), vectors, options.repeat)
             for vectors in ("without", "with")

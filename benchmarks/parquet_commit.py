@@ -38,8 +38,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.table_rows import fill, scope_columns  # the checkout comes first
 from memorypipe import ids
-from memorypipe.schema import ACTIONS, SCOPE, table_schema
+from memorypipe.schema import ACTIONS, table_schema
 from memorypipe.table.parquet.storage import ParquetStorage
 from memorypipe.table.records import Head, head_row
 from memorypipe.table.storage import Where
@@ -52,30 +55,6 @@ RUN_ID = "benchmark"
 BYTES_PER_MAXRSS_UNIT = 1024
 PEERS = {"delta": "deltalake", "duckdb": "duckdb"}
 KEY = "t.memory_id = s.memory_id AND t.revision = s.revision"
-
-
-def scope_columns(users: Any) -> dict[str, pa.Array]:
-    """Make the scope columns of rows that belong to user numbers."""
-    names = [f"user-{number}" for number in range(int(users.max()) + 1)]
-    scopes = [{"user_id": name} for name in names]
-    place = pa.array(users)
-    return {
-        "scope": pa.array([list(scope.items()) for scope in scopes], SCOPE).take(place),
-        "scope_key": pa.array([ids.scope_key(scope) for scope in scopes]).take(place),
-        "user_id": pa.array(names).take(place),
-    }
-
-
-def fill(columns: dict[str, Any], schema: pa.Schema, num_rows: int) -> pa.Table:
-    """Make a table from columns, constants and nulls."""
-    arrays = []
-    for field in schema:
-        value = columns.get(field.name)
-        if not isinstance(value, pa.Array):
-            zeros = pa.array(np.zeros(num_rows, np.int32))
-            value = pa.array([value], field.type).take(zeros)
-        arrays.append(value)
-    return pa.table(arrays, schema=schema)
 
 
 def seed_rows(rows: int, dim: int) -> pa.Table:

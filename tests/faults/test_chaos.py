@@ -79,8 +79,10 @@ def test_what_once_went_wrong(seed: int, rate: float, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", [*ALTERED, *CUT])
 def test_a_model_that_is_wrong_in_one_way_every_time(fault: str, tmp_path: Path) -> None:
-    scenario = Scenario.make(1, 1.0, tmp_path, faults=[fault], names=NAMES[:1])
-    assert judged(scenario) == []
+    for seed in (1, 2):  # with a journal, and without
+        folder = tmp_path / str(seed)
+        scenario = Scenario.make(seed, 1.0, folder, faults=[fault], names=NAMES[:1])
+        assert judged(scenario) == [], seed
 
 
 @pytest.mark.slow

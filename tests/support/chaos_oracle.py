@@ -256,9 +256,8 @@ def _is_justified(decided: Decided, words: Sequence[_Word], state: _State) -> bo
     if decided.event == "NONE":
         return "NONE" in events or _is_known(fact, words, state) or _is_late(fact, words, state)
     time = state.times.get(target)
-    if time and fact.event_time and fact.event_time < time:
-        return False
-    if state.texts.get(target) != decided.old_memory:
+    is_late = time is not None and fact.event_time is not None and fact.event_time < time
+    if is_late or state.texts.get(target) != decided.old_memory:
         return False
     if decided.event == "DELETE" and _is_superseded(target, words, state):
         return True

@@ -96,16 +96,21 @@ def find_head(dataset: Any) -> tuple[Head, int]:
     )
 
 
-def write(uri: str, rows: pa.Table | pa.RecordBatchReader) -> list[Any]:
-    """Write fragments that no version has yet."""
+def write(uri: str, rows: pa.Table | pa.RecordBatchReader, **how: Any) -> list[Any]:
+    """Write fragments that no version has yet; `how` goes to `write_fragments`."""
     written: list[Any] = write_fragments(
-        rows, uri, schema=rows.schema, data_storage_version=FILE_VERSION
+        rows, uri, schema=rows.schema, data_storage_version=FILE_VERSION, **how
     )
     return written
 
 
-def commit_operation(dataset: Any, operation: Any) -> None:
+def commit_operation(dataset: Any, operation: Any, **how: Any) -> None:
     """Commit an operation that was made for a version.
+
+    Args:
+        dataset: Opened at that version.
+        operation: What to commit.
+        **how: Further arguments of `lance.LanceDataset.commit`.
 
     Raises:
         RaceLostError: Surely not landed.
@@ -113,7 +118,7 @@ def commit_operation(dataset: Any, operation: Any) -> None:
     """
     uri = dataset.uri
     try:
-        lance.LanceDataset.commit(uri, operation, read_version=dataset.version)
+        lance.LanceDataset.commit(uri, operation, read_version=dataset.version, **how)
     except CommitConflictError as error:
         raise RaceLostError(f"Another commit to {uri!r} came first.") from error
     except (OSError, RuntimeError, ValueError) as error:

@@ -10,17 +10,15 @@ from typing import Any, Final
 
 import lance
 import pyarrow as pa
-from lance.commit import CommitConflictError
-from lance.fragment import write_fragments
 
 from memorypipe.errors import TableError
 from memorypipe.table.embedding import Revector
-from memorypipe.table.lance.dataset import reading
-from memorypipe.table.storage import RaceLostError, UnknownOutcomeError
+from memorypipe.table.lance.dataset import commit_operation, reading, write
 
 __all__ = ["replace_vectors"]
 
-_FILE_VERSION: Final = "2.2"  # the first with map columns
+# The width of vectors may be another: what is written need not fit the old schema.
+_ANEW: Final = "overwrite"
 
 
 def replace_vectors(
@@ -43,18 +41,12 @@ def replace_vectors(
                 if fragment.fragment_id != head_fragment:
                     fragments += _rewritten(uri, fragment, revector)
         # The head comes last: see `LanceStorage.snapshot`.
-        fragments += [*_write(uri, rows), *_write(uri, head)]
+        fragments += [*write(uri, rows, mode=_ANEW), *write(uri, head, mode=_ANEW)]
     except OSError as error:
         raise TableError(f"Nothing was committed to {uri!r}: {error}") from error
     operation = lance.LanceOperation.Overwrite(rows.schema, fragments)
-    try:
-        lance.LanceDataset.commit(uri, operation, read_version=dataset.version, max_retries=0)
-    except CommitConflictError as error:
-        raise RaceLostError(f"Another commit to {uri!r} came first.") from error
-    except (OSError, RuntimeError, ValueError) as error:
-        if "manifest was not found" in str(error):
-            raise RaceLostError(f"The version read of {uri!r} is gone.") from error
-        raise UnknownOutcomeError(f"The commit to {uri!r} failed: {error}") from error
+    # Retried by Lance it would overwrite what came meanwhile.
+    commit_operation(dataset, operation, max_retries=0)
 
 
 def _rewritten(uri: str, fragment: Any, revector: Revector) -> list[Any]:
@@ -62,7 +54,7 @@ def _rewritten(uri: str, fragment: Any, revector: Revector) -> list[Any]:
         return []
     batches = _Batches(fragment, revector)
     try:
-        return _write(uri, batches.reader())
+        return write(uri, batches.reader(), mode=_ANEW)
     except OSError:
         if batches.error is not None:
             raise batches.error from None
@@ -89,10 +81,3 @@ class _Batches:
         except Exception as error:
             self.error = error
             raise
-
-
-def _write(uri: str, rows: pa.Table | pa.RecordBatchReader) -> list[Any]:
-    written: list[Any] = write_fragments(
-        rows, uri, schema=rows.schema, mode="overwrite", data_storage_version=_FILE_VERSION
-    )
-    return written
