@@ -167,9 +167,10 @@ class ChaosModel:
         if name is None:
             return said, ()
         names = [name]
-        if name in ALTERED and rng.random() < self.rate:
+        badly = [each for each in self._faults if each in DRESSED or each in CUT]
+        if name in ALTERED and badly and rng.random() < self.rate:
             # One that speaks wrongly may well write badly too.
-            names.append(rng.choice([*DRESSED, *CUT]))
+            names.append(rng.choice(badly))
         for each in names:
             said = self._spoil_once(each, said, request, rng)
         return said, tuple(names)

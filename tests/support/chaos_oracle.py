@@ -73,12 +73,14 @@ def _scopes_apart(scenario: Scenario, run: RunRecord, ledger: Sequence[Entry]) -
 
 def _sent_in_vain(run: RunRecord, ledger: Sequence[Entry]) -> Iterator[str]:
     mine = [entry for entry in ledger if entry.run == run.number]
-    failed: set[str] = set()
+    failed: set[tuple[str, int]] = set()
     for entry in mine:
-        if entry.key in failed:
+        # Two decisions about equal facts may have equal requests; no two windows are equal.
+        request = (entry.key, id(entry.task) if isinstance(entry.task, DecideTask) else 0)
+        if request in failed:
             yield f"sent unchanged after a failure for good ({entry.faults})"
         if entry.failure == "rejected" or (entry.said and entry.said.reach == "none"):
-            failed.add(entry.key)
+            failed.add(request)
     for window in run.windows.to_pylist():
         turns = _new_turns(window)
         sent = [e for e in mine if e.failure != "schema" and _turns(e) and _turns(e) <= turns]
