@@ -79,10 +79,8 @@ def test_what_once_went_wrong(seed: int, rate: float, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", [*ALTERED, *CUT])
 def test_a_model_that_is_wrong_in_one_way_most_of_the_time(fault: str, tmp_path: Path) -> None:
-    for seed in (1, 2):  # with a journal, and without
-        folder = tmp_path / str(seed)
-        scenario = Scenario.make(seed, 0.8, folder, faults=[fault], names=NAMES[:1])
-        assert judged(scenario) == [], seed
+    scenario = Scenario.make(1, 0.8, tmp_path, faults=[fault], names=NAMES[:1])
+    assert judged(scenario) == []
 
 
 @pytest.mark.slow
