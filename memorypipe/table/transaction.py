@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memorypipe.errors import (
     InvalidArgumentError,
@@ -258,7 +259,9 @@ def moment_of(snapshot: Snapshot, version: int) -> datetime:
         return head.committed_at
     if version == 0:
         return head.created_at
-    for run in runs_where(snapshot):
-        if run.number == version:
-            return run.committed_at
+    runs = snapshot.scan(["revision", "valid_from"], Where(record_type="run"))
+    found = runs.filter(pc.equal(runs["revision"], version))["valid_from"].to_pylist()
+    if found:
+        moment: datetime = found[0]
+        return moment
     raise TableError(f"The table has no run row of its version {version!r}.")
