@@ -30,7 +30,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -44,103 +43,40 @@ from lance.fragment import write_fragments
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.common import Target, finish, machine  # the checkout comes first
-from benchmarks.table_rows import fill, scope_columns
-from memorypipe import ids
+from benchmarks.table_rows import SEED, START, live_rows, make_actions
 from memorypipe.schema import ACTION_OPTIONS, ACTIONS, table_schema
 from memorypipe.table.records import Head, Settings, head_row
 from memorypipe.table.table import MemoryTable
 
-SEED = 7
 VECTOR_DIM = 256
-MEMORIES_PER_SCOPE = 100
-START = datetime(2024, 5, 1, tzinfo=UTC)
 RUN_ID = "benchmark"
 BYTES_PER_MAXRSS_UNIT = 1024
 
 
 def seed_table(uri: Path, rows: int, vectors: str) -> None:
     """Write the table that all start from."""
-    rng = np.random.default_rng(SEED)
-    numbers = np.arange(rows)
-    texts = [f"Memory number {number} says what it says" for number in numbers]
-    scopes = scope_columns(numbers // MEMORIES_PER_SCOPE)
-    keys = scopes["scope_key"].to_pylist()
-    named = zip(keys, texts, strict=True)
-    values = pa.array(rng.random(rows * VECTOR_DIM, dtype=np.float32))
-    made = pa.FixedSizeListArray.from_arrays(values, VECTOR_DIM)
-    columns = scopes | {
-        "record_type": "memory",
-        "memory_id": pa.array([ids.memory_id("memory", key, text) for key, text in named]),
-        "revision": 1,
-        "is_current": True,
-        "event": "ADD",
-        "text": pa.array(texts),
-        "search_text": pa.array(texts),
-        "text_hash": pa.array([ids.text_hash(text) for text in texts]),
-        "created_at": START,
-        "updated_at": START,
-        "valid_from": START,
-        "deleted": False,
-        "status": "valid",
-        "is_live": True,
-        "run_id": "seed",
-        "source_ids": ["m1", "m2"],
-        "vector": made if vectors == "with" else None,
-    }
+    dim = VECTOR_DIM if vectors == "with" else 0
     head = Head(
         number=0,
         committed_at=START,
         created_at=START,
         vector_dim=VECTOR_DIM,
-        settings=Settings(embedder="benchmark" if vectors == "with" else None),
+        settings=Settings(embedder="benchmark" if dim else None),
     )
     place = str(uri / "memories.lance")
-    schema = table_schema(VECTOR_DIM)
-    lance.write_dataset(fill(columns, schema, rows), place, data_storage_version="2.2")
+    lance.write_dataset(live_rows(rows, dim, width=VECTOR_DIM), place, data_storage_version="2.2")
     lance.write_dataset(head_row(head), place, mode="append")
-
-
-def make_actions(uri: Path, rows: int, count: int) -> pa.Table:
-    """Make the actions: updates of random memories and additions, half and half."""
-    rng = np.random.default_rng(SEED)
-    updates = count // 2
-    picked = np.sort(rng.choice(rows, updates, replace=False))
-    memories = lance.dataset(str(uri / "memories.lance")).take(picked, columns=["memory_id"])
-    users = np.concatenate([picked, rng.integers(0, rows, count - updates)]) // MEMORIES_PER_SCOPE
-    scopes = scope_columns(users)
-    texts = [f"Action number {number} says something new" for number in range(count)]
-    added = zip(scopes["scope_key"].to_pylist()[updates:], texts[updates:], strict=True)
-    names = memories["memory_id"].to_pylist()
-    names += [ids.memory_id("memory", key, text) for key, text in added]
-    columns = scopes | {
-        "seq": pa.array(range(count), pa.int32()),
-        "record_type": "memory",
-        "event": pa.array(["UPDATE"] * updates + ["ADD"] * (count - updates)),
-        "memory_id": pa.array(names),
-        "text": pa.array(texts),
-        "event_time": START,
-        "conversation_id": "c1",
-        "window_id": "w1",
-        "source_ids": ["m7", "m8"],
-        "model": "model",
-        "prompt_hash": "hash",
-    }
-    return fill(columns, ACTIONS, count)
 
 
 def prepare(folder: Path, rows: int, actions: int) -> None:
     """Write the tables and, beside them, the actions, without and with vectors."""
     for vectors in ("without", "with"):
         seed_table(folder / f"source-{vectors}", rows, vectors)
-    table = make_actions(folder / "source-without", rows, actions)
-    pq.write_table(table, folder / "actions-without.parquet")
-    numbers = np.random.default_rng(SEED).random(actions * VECTOR_DIM, dtype=np.float32)
-    offsets = pa.array(np.arange(actions + 1, dtype=np.int32) * VECTOR_DIM)
-    vectors = pa.ListArray.from_arrays(offsets, pa.array(numbers))
-    pq.write_table(
-        table.append_column(ACTION_OPTIONS.field("vector"), vectors),
-        folder / "actions-with.parquet",
-    )
+        names = lance.dataset(dataset_of(folder / f"source-{vectors}")).to_table(
+            columns=["memory_id"], filter="record_type = 'memory'", scan_in_order=True
+        )
+        made = make_actions(names, actions, VECTOR_DIM if vectors == "with" else 0)
+        pq.write_table(made, folder / f"actions-{vectors}.parquet")
 
 
 def copy_table(source: Path, target: Path) -> None:

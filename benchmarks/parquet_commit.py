@@ -30,94 +30,25 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.table_rows import fill, scope_columns  # the checkout comes first
-from memorypipe import ids
-from memorypipe.schema import ACTIONS, table_schema
+from benchmarks.table_rows import SEED, START, live_rows, make_actions  # the checkout comes first
+from memorypipe.schema import table_schema
 from memorypipe.table.parquet.storage import ParquetStorage
 from memorypipe.table.records import Head, head_row
 from memorypipe.table.storage import Where
 from memorypipe.table.table import MemoryTable
 
-SEED = 7
-MEMORIES_PER_SCOPE = 100
-START = datetime(2024, 5, 1, tzinfo=UTC)
 RUN_ID = "benchmark"
 BYTES_PER_MAXRSS_UNIT = 1024
 PEERS = {"delta": "deltalake", "duckdb": "duckdb"}
 KEY = "t.memory_id = s.memory_id AND t.revision = s.revision"
-
-
-def seed_rows(rows: int, dim: int) -> pa.Table:
-    """Make the live memories that everybody starts from."""
-    rng = np.random.default_rng(SEED)
-    numbers = np.arange(rows)
-    texts = [f"Memory number {number} says what it says" for number in numbers]
-    scopes = scope_columns(numbers // MEMORIES_PER_SCOPE)
-    named = zip(scopes["scope_key"].to_pylist(), texts, strict=True)
-    values = pa.array(rng.random(rows * dim, dtype=np.float32))
-    columns = scopes | {
-        "record_type": "memory",
-        "memory_id": pa.array([ids.memory_id("memory", key, text) for key, text in named]),
-        "revision": 1,
-        "is_current": True,
-        "event": "ADD",
-        "text": pa.array(texts),
-        "search_text": pa.array(texts),
-        "text_hash": pa.array([ids.text_hash(text) for text in texts]),
-        "created_at": START,
-        "updated_at": START,
-        "valid_from": START,
-        "deleted": False,
-        "status": "valid",
-        "is_live": True,
-        "run_id": "seed",
-        "source_ids": ["m1", "m2"],
-        "vector": pa.FixedSizeListArray.from_arrays(values, dim) if dim else None,
-    }
-    return fill(columns, table_schema(dim or 1), rows)
-
-
-def make_actions(memories: pa.Table, count: int, dim: int) -> pa.Table:
-    """Make the actions: updates of random memories and additions, half and half."""
-    rng = np.random.default_rng(SEED)
-    updates = count // 2
-    rows = memories.num_rows
-    picked = np.sort(rng.choice(rows, updates, replace=False))
-    users = np.concatenate([picked, rng.integers(0, rows, count - updates)]) // MEMORIES_PER_SCOPE
-    scopes = scope_columns(users)
-    texts = [f"Action number {number} says something new" for number in range(count)]
-    added = zip(scopes["scope_key"].to_pylist()[updates:], texts[updates:], strict=True)
-    names = memories["memory_id"].take(pa.array(picked)).to_pylist()
-    names += [ids.memory_id("memory", key, text) for key, text in added]
-    values = pa.array(rng.random(count * dim, dtype=np.float32))
-    vectors = pa.FixedSizeListArray.from_arrays(values, dim) if dim else None
-    columns = scopes | {
-        "seq": pa.array(range(count), pa.int32()),
-        "record_type": "memory",
-        "event": pa.array(["UPDATE"] * updates + ["ADD"] * (count - updates)),
-        "memory_id": pa.array(names),
-        "text": pa.array(texts),
-        "event_time": START,
-        "conversation_id": "c1",
-        "window_id": "w1",
-        "source_ids": ["m7", "m8"],
-        "model": "model",
-        "prompt_hash": "hash",
-    }
-    actions = fill(columns, ACTIONS, count)
-    if vectors is None:
-        return actions
-    return actions.append_column("vector", vectors.cast(pa.list_(pa.float32())))
 
 
 def plain(rows: pa.Table) -> pa.Table:
@@ -129,7 +60,7 @@ def plain(rows: pa.Table) -> pa.Table:
 
 def prepare(folder: Path, rows: int, actions: int, dim: int) -> None:
     """Write the table, the peers' tables and the actions."""
-    memories = seed_rows(rows, dim)
+    memories = live_rows(rows, dim)
     pq.write_table(make_actions(memories, actions, dim), folder / "actions.parquet")
     head = Head(number=0, committed_at=START, created_at=START, vector_dim=dim or 1)
     storage = ParquetStorage(str(folder / "table"))

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from urllib.request import Request, urlopen
 
 import pytest
 
@@ -10,6 +9,7 @@ from memorypipe.errors import JournalError
 from memorypipe.llm.journal.open import compact_journal, drop_scopes, open_journal, take_inventory
 from memorypipe.llm.journal.types import JournalSettings
 from tests.support.journals import KEYS, REPLY
+from tests.support.s3 import make_bucket, serve
 
 moto_server = pytest.importorskip("moto.server")
 
@@ -18,27 +18,12 @@ ANN = '[["user_id","ann"]]'
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    yield from serve(moto_server)
 
 
 @pytest.fixture
 def uri(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Make a bucket, and tell the environment how to get there."""
-    for name, value in {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": "us-east-1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    with urlopen(Request(f"{endpoint}/bucket", method="PUT"), timeout=30) as answer:
-        assert answer.status == 200
-    return "s3://bucket/runs/journal"
+    return f"{make_bucket(endpoint, monkeypatch)}/runs/journal"
 
 
 def test_replies_are_kept_found_merged_and_erased(uri: str) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
-from urllib.request import Request, urlopen
 from uuid import uuid4
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from memorypipe.table.parquet.storage import ParquetStorage
 from memorypipe.table.records import head_row
 from memorypipe.table.storage import RaceLostError, UnknownOutcomeError, Where
 from memorypipe.table.table import MemoryTable
+from tests.support.s3 import make_bucket, serve
 from tests.support.stored_rows import DIM, store, stored_rows
 from tests.support.table_actions import (
     START,
@@ -43,27 +43,12 @@ def memory() -> str:
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    yield from serve(moto_server)
 
 
 @pytest.fixture
 def s3(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Make a bucket, and tell the environment how to get there."""
-    for name, value in {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": "us-east-1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    with urlopen(Request(f"{endpoint}/bucket", method="PUT"), timeout=30) as answer:
-        assert answer.status == 200
-    return "s3://bucket/runs/table"
+    return f"{make_bucket(endpoint, monkeypatch)}/runs/table"
 
 
 def texts(storage: ParquetStorage) -> list[str]:
