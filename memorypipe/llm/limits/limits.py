@@ -18,6 +18,7 @@ from memorypipe.llm.limits.local_starts import LocalStarts
 from memorypipe.llm.limits.rate_headers import pause_wanted_s
 from memorypipe.llm.limits.shared_starts import SharedStarts
 from memorypipe.llm.limits.slots import Slots
+from memorypipe.llm.limits.spread import Spread
 from memorypipe.llm.spec import Prices
 from memorypipe.llm.types import Reply
 
@@ -27,8 +28,9 @@ __all__ = ["Attempt", "Limits"]
 class Limits:
     """All limits of one worker: a context around each attempt.
 
-    A slot in flight is taken first, then tokens, then the pace: whoever is given its start by the
-    pace starts at once, so the pace is what the endpoint sees.
+    A slot in flight is taken first; then starts are kept a little apart, then come tokens, then
+    the pace: whoever is given its start by the pace starts at once, so the pace is what the
+    endpoint sees.
 
     Args:
         max_qps: Starts per second; None for no limit.
@@ -66,6 +68,7 @@ class Limits:
         self.ended = asyncio.Event()
         self._cost = CallCost(prices)
         self._slots = Slots(max_concurrency if coordinator is None else 0)
+        self._spread = Spread()
         self._starts: LocalStarts | SharedStarts
         self._shared: SharedStarts | None = None
         if coordinator is None:
@@ -126,6 +129,7 @@ class Limits:
             await slots.acquire()
             counts.waited_concurrency_s += clock() - asked_s
         try:
+            await self._spread.wait(max(slots.capacity, 1))
             reserved = await self._starts.wait(prompt_tokens)
         except BaseException:
             # Cancelled while waiting: the slot goes to the next in line.
@@ -141,7 +145,8 @@ class Limits:
         self._starts.done(reserved, spent)
         self._slots.release()
 
-    def _replied(self, prompt_tokens: float, reply: Reply) -> float:
+    def _replied(self, prompt_tokens: float, reply: Reply, latency_s: float) -> float:
+        self._spread.learn(latency_s)
         counts, paid = self.counts, self._cost.paid(reply)
         counts.answered += 1
         counts.tokens += reply.prompt_tokens + reply.completion_tokens
@@ -168,16 +173,18 @@ class Attempt:
         tokens: What its prompt is estimated to cost.
     """
 
-    __slots__ = ("_limits", "_reserved", "_spent", "_tokens")
+    __slots__ = ("_limits", "_reserved", "_spent", "_started_s", "_tokens")
 
     def __init__(self, limits: Limits, tokens: float) -> None:
         self._limits = limits
         self._tokens = tokens
         self._reserved = 0.0
         self._spent = 0
+        self._started_s = 0.0
 
     async def __aenter__(self) -> Self:
         self._reserved = await self._limits._enter(self._tokens)  # noqa: SLF001  # two halves of one
+        self._started_s = asyncio.get_running_loop().time()
         return self
 
     async def __aexit__(
@@ -191,7 +198,8 @@ class Attempt:
     def replied(self, reply: Reply) -> float:
         """Report a reply; gives what it cost, in the currency of the prices, 0 without them."""
         self._spent += reply.prompt_tokens + reply.completion_tokens
-        return self._limits._replied(self._tokens, reply)  # noqa: SLF001  # as above
+        latency_s = asyncio.get_running_loop().time() - self._started_s
+        return self._limits._replied(self._tokens, reply, latency_s)  # noqa: SLF001  # as above
 
     def failed(self, error: ModelError) -> None:
         """Report a failure."""
