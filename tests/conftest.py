@@ -24,3 +24,11 @@ def ray_2_cpus() -> Iterator[None]:
     ray.data.DataContext.get_current().enable_progress_bars = False
     yield
     ray.shutdown()
+
+
+@pytest.fixture
+def commands_share_ray(ray_2_cpus: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001  # starts it
+    """Commands join the Ray of the tests, as on a cluster: starting one takes seconds each time."""
+    import ray  # noqa: PLC0415  # as above
+
+    monkeypatch.setenv("RAY_ADDRESS", ray.get_runtime_context().gcs_address)

@@ -84,6 +84,7 @@ def _memories(folder: Path) -> list[dict[str, Any]]:
     return memories
 
 
+@pytest.mark.usefixtures("commands_share_ray")
 def test_the_same_log_again_finds_nothing_new_and_changes_nothing(folder: Path) -> None:
     before = _memories(folder)
     done = _run("backfill", "log.jsonl", "--offline", "--table", "made", "--json", folder=folder)
@@ -124,6 +125,7 @@ def test_history_tells_how_a_memory_came_about(folder: Path) -> None:
     assert "'mem_unknown'" in unknown.stderr
 
 
+@pytest.mark.usefixtures("commands_share_ray")
 def test_a_plan_changes_nothing_until_it_is_applied_and_conflicts_with_a_rival(
     folder: Path,
 ) -> None:
@@ -245,6 +247,7 @@ def test_a_wrong_key_is_one_clear_error_and_no_secret(folder: Path, guarded: End
     assert len([line for line in done.stderr.splitlines() if "error" in line.lower()]) == 1
 
 
+@pytest.mark.usefixtures("commands_share_ray")
 def test_a_key_from_a_file_reaches_the_endpoint_and_stays_out_of_the_table(
     folder: Path, guarded: Endpoint
 ) -> None:

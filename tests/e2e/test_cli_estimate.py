@@ -38,6 +38,7 @@ def test_an_endpoint_that_is_down_and_has_no_key_is_estimated_all_the_same(tmp_p
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
 
 
+@pytest.mark.usefixtures("commands_share_ray")
 def test_offline_costs_nothing_and_people_read_a_table(tmp_path: Path) -> None:
     done = _run(str(_LOG), "--offline", folder=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -21,11 +21,13 @@ SAID = {
 }
 
 
-def test_three_conversations_from_the_log_to_the_end_of_the_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("users", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.usefixtures("commands_share_ray")
+def test_conversations_from_the_log_to_the_end_of_the_run(users: int, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     lines = [
         {"user_id": user, "messages": [{"role": "user", "content": text}]}
-        for user, text in SAID.items()
+        for user, text in list(SAID.items())[:users]
     ]
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     table = tmp_path / "memories"
@@ -35,8 +37,8 @@ def test_three_conversations_from_the_log_to_the_end_of_the_run(tmp_path: Path) 
     done = subprocess.run(command, capture_output=True, text=True, timeout=550, check=False)  # noqa: S603  # our own command
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
-    assert (summary["windows"], summary["windows_failed"], summary["status"]) == (3, 0, "done")
-    assert summary["attempts"] >= 3
+    assert (summary["windows"], summary["windows_failed"], summary["status"]) == (users, 0, "done")
+    assert summary["attempts"] >= users
     assert "gemma" in summary["model"]
     facts = Plan(str(table), summary["run_id"]).facts()
     assert set(facts["status"].to_pylist()) <= {"ok", "empty"}
