@@ -52,7 +52,7 @@ from benchmarks.eval.scoring import decision_problems, score_decision, score_ext
 from benchmarks.eval.tables import comparison, render
 from memorypipe.cli.endpoint_choice import endpoint_options, find_endpoints
 from memorypipe.cli.model_choice import choose_model
-from memorypipe.cli.options import RunOptions
+from memorypipe.cli.run_options import RunOptions
 from memorypipe.cli.stage_specs import stage_specs
 from memorypipe.errors import EndpointError, InvalidArgumentError
 from memorypipe.llm.offline import OFFLINE_MODEL

@@ -1,6 +1,6 @@
 """`MemoryBuildAction`: what each new fact does to the memories that exist."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,12 +25,11 @@ from memorypipe.llm.types import ChatMessage, DecideTask, Existing, Fact, Reply,
 from memorypipe.prompts.decide import (
     DECIDE_RESPONSE_FORMAT,
     decide_messages,
+    decide_own_words,
     decide_prompt_hash,
     decide_system,
-    is_decide_example,
 )
 from memorypipe.prompts.split import split_facts
-from memorypipe.text import normalise
 
 __all__ = ["DecideStage", "DecideWork", "DecidedActions", "MemoryBuildAction", "resolved_actions"]
 
@@ -77,6 +76,14 @@ def resolved_actions(
     return resolve_actions(task.facts, task.existing, read, fallback_action=fallback_action)
 
 
+def _texts(work: DecideWork) -> Iterator[str]:
+    """All that a request shows of its data."""
+    for fact in work.facts:
+        yield f"{fact.text} {fact.context or ''}"
+    for memory in work.existing:
+        yield f"{memory['text']} {memory.get('context') or ''}"
+
+
 class DecideStage:
     """Asks for one action per fact.
 
@@ -87,6 +94,7 @@ class DecideStage:
 
     def __init__(self, *, hint: str | None = None, hint_mode: str = "replace") -> None:
         self._system = decide_system(hint=hint, hint_mode=hint_mode)
+        self._own_words = decide_own_words(self._system)
         self.prompt_hash = decide_prompt_hash(hint=hint, hint_mode=hint_mode)
 
     def request(self, task: DecideWork) -> Request:
@@ -106,7 +114,7 @@ class DecideStage:
         if status == "empty":
             # Every fact needs an action: none at all is no answer.
             status, error = "parse_error", f"there is no action for any of {len(task.facts)} facts"
-        value = replace(read, items=tuple([_without_echo(item, task) for item in read.items]))
+        value = replace(read, items=tuple([self._without_echo(item, task) for item in read.items]))
         if status == "ok":
             resolved = resolve_actions(task.facts, task.existing, value, fallback_action="NONE")
             if resolved.problems:
@@ -120,6 +128,11 @@ class DecideStage:
             dropped_items=read.dropped_items,
             repaired=read.repaired,
         )
+
+    def _without_echo(self, item: dict[str, Any], task: DecideWork) -> dict[str, Any]:
+        """Take out a text of the prompt's own, unless a fact or memory really says it."""
+        echoed = item["text"] and self._own_words.are_echoed(item["text"], _texts(task))
+        return {**item, "text": None} if echoed else item
 
     def split(self, task: DecideWork) -> tuple[DecideWork, DecideWork] | None:
         """Cut the facts in two; both halves see all memories."""
@@ -156,16 +169,6 @@ class DecideStage:
             status="ok" if good else "truncated",
             error=None if good else "a part of the facts got no whole reply",
         )
-
-
-def _without_echo(item: dict[str, Any], task: DecideWork) -> dict[str, Any]:
-    """Take out a text of the prompt's own examples, unless a fact or memory really says it."""
-    text = item["text"]
-    if not text or not is_decide_example(text):
-        return item
-    given = [*(fact.text for fact in task.facts), *(m["text"] for m in task.existing)]
-    said = {normalise(one) for one in given}
-    return item if normalise(text) in said else {**item, "text": None}
 
 
 def _shown(memory: Mapping[str, Any]) -> Existing:

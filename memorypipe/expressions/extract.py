@@ -1,6 +1,8 @@
 """`MemoryExtract`: from a conversation to the durable facts that it holds."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -14,12 +16,13 @@ from memorypipe.expressions.results import CellResult
 from memorypipe.llm.replies.reply import read_facts
 from memorypipe.llm.stage import Outcome, Reading
 from memorypipe.llm.types import ChatMessage, ExtractTask, Reply, Request
+from memorypipe.prompts.echoes import quotes_empty_list
 from memorypipe.prompts.extract import (
     EXTRACT_RESPONSE_FORMAT,
     extract_messages,
+    extract_own_words,
     extract_prompt_hash,
     extract_system,
-    is_prompt_example,
     map_sources,
 )
 from memorypipe.prompts.split import split_turns
@@ -44,6 +47,7 @@ class ExtractStage:
 
     def __init__(self, *, hint: str | None = None, hint_mode: str = "replace") -> None:
         self._system = extract_system(hint=hint, hint_mode=hint_mode)
+        self._own_words = extract_own_words(self._system)
         self.prompt_hash = extract_prompt_hash(hint=hint, hint_mode=hint_mode)
 
     def request(self, task: ExtractTask) -> Request:
@@ -55,16 +59,29 @@ class ExtractStage:
     def read(self, task: ExtractTask, reply: Reply) -> Reading[tuple[FactItem, ...]]:
         """Read the facts; source numbers become message ids, echoes of the prompt are dropped."""
         read = read_facts(reply.content, finish_reason=reply.finish_reason, refusal=reply.refusal)
-        said = [item for item in read.items if not is_prompt_example(item["text"])]
+        said = [item for item in map(partial(self._without_echo, task), read.items) if item]
+        status, error = read.status, read.error
+        if status == "ok" and not said:
+            status, error = "parse_error", "It repeats the prompt instead of what the data says"
+        if status == "empty" and quotes_empty_list(reply.content or "", _texts(task)):
+            status, error = "parse_error", "It repeats the data instead of its facts"
         # Cut before its first whole item, a reply says nothing about whether there are facts.
-        readable = read.status in {"ok", "empty"} or (read.status == "truncated" and said)
+        readable = status in {"ok", "empty"} or (status == "truncated" and said)
         return Reading(
             value=map_sources(said, task.turns) if readable else None,
-            status="empty" if read.status == "ok" and not said else read.status,
-            error=read.error,
+            status=status,
+            error=error,
             dropped_items=read.dropped_items + len(read.items) - len(said),
             repaired=read.repaired,
         )
+
+    def _without_echo(self, task: ExtractTask, item: FactItem) -> FactItem | None:
+        """A fact without what the prompt itself says; None where nothing else is left."""
+        if self._own_words.are_echoed(item["text"], _texts(task)):
+            return None
+        if self._own_words.are_echoed(item.get("context", ""), _texts(task)):
+            return {key: value for key, value in item.items() if key != "context"}
+        return item
 
     def split(self, task: ExtractTask) -> tuple[ExtractTask, ExtractTask] | None:
         """Cut the transcript in two."""
@@ -85,6 +102,14 @@ class ExtractStage:
         kept = whole or () if first is None or second is None else ()
         joined = (*kept, *(first or ()), *(second or ()))
         return tuple({normalise(item["text"]): item for item in reversed(joined)}.values())[::-1]
+
+
+def _texts(task: ExtractTask) -> Iterator[str]:
+    """All that a request shows of its data."""
+    for turn in task.turns:
+        yield turn.content
+        yield turn.name or ""
+    yield task.context or ""
 
 
 class MemoryExtract(LLMExpression[ExtractTask, tuple[FactItem, ...]]):

@@ -10,7 +10,7 @@ from typing import Any
 
 from memorypipe.llm.limits.rate_headers import RateReader
 from memorypipe.llm.posting import OPTIONS, Poster
-from memorypipe.llm.replies.completion import read_completion, with_usage
+from memorypipe.llm.replies.completion import is_broken_off, read_completion, with_usage
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.types import Reply, Request
 
@@ -93,4 +93,6 @@ class OpenAIModel:
             return reply
         if "choices" not in completion:
             raise self._poster.not_an_endpoint()
+        if is_broken_off(completion):
+            raise self._poster.malformed("The reply was broken off by the server", "broken_off")
         raise self._poster.malformed("The reply has no choices", "no_choices")

@@ -24,7 +24,7 @@ from memorypipe.llm.batch.lines import BatchRequest, batch_request
 from memorypipe.llm.batch.records import BatchTotals
 from memorypipe.llm.batch.settings import BatchSettings
 from memorypipe.llm.journal.open import open_journal
-from memorypipe.llm.stage import USABLE_STATUSES
+from memorypipe.llm.stage import COMPLETE_STATUSES
 from memorypipe.llm.types import ExtractTask, Reply
 from memorypipe.pipeline.batch_folder import batch_folder, open_batches
 
@@ -135,8 +135,11 @@ def requests_of(windows: Sequence[str], extract: MemoryExtract) -> Iterator[Batc
 
 
 def is_usable(extract: MemoryExtract, reply: Reply) -> bool:
-    """Tell whether a reply says anything; that does not depend on the transcript."""
-    return extract.stage.read(ExtractTask(turns=()), reply).status in USABLE_STATUSES
+    """Tell whether a reply says all there is to say, whatever the transcript.
+
+    One that was cut does not: beside a later reply that is whole it must not be found.
+    """
+    return extract.stage.read(ExtractTask(turns=()), reply).status in COMPLETE_STATUSES
 
 
 def cancel_run(extract: MemoryExtract, *, table_uri: str, run_id: str) -> list[str]:

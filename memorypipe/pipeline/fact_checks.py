@@ -11,15 +11,20 @@ import orjson
 
 from memorypipe.cells.facts import encode_facts
 from memorypipe.cells.messages import BACKGROUND_ROLES
-from memorypipe.evidence.instructions import instruction_start, is_instruction
+from memorypipe.evidence.instructions import is_instruction
 from memorypipe.evidence.likeness import content_words
 from memorypipe.evidence.support import best_sources, hits
+from memorypipe.evidence.voices import Voices, voices_of
 
-__all__ = ["FactFlag", "check_facts"]
+__all__ = ["HEARSAY", "FactFlag", "check_facts"]
 
-FactFlag = Literal["instruction", "unsupported"]
-"""``"instruction"``: the fact gives the memory system orders, or rests on text that does.
-``"unsupported"``: none of its words stands in the messages that it names as its sources."""
+FactFlag = Literal["instruction", "unsupported", "hearsay"]
+"""``"instruction"``: the fact gives the memory system orders, or rests on text that does, or
+stands only where no speaker said it: in what tools and systems write, and out of sight.
+``"unsupported"``: none of its words stands in the messages that it names as its sources.
+``"hearsay"``: it stands only in what the assistant said, or in what was pasted."""
+
+HEARSAY: FactFlag = "hearsay"
 
 Message = Mapping[str, Any]
 
@@ -43,15 +48,14 @@ def check_facts(facts_json: str, messages: Sequence[Message]) -> tuple[str, list
         ('{"memories":[{"text":"Owns a cat","sources":["a"]}]}', [])
     """
     said, own = _texts(messages), _texts(m for m in messages if _is_own(m))
-    clean, orders = _orders(said.values())
+    voices = voices_of(messages)
     items, flags = [], []
     for place, item in enumerate(orjson.loads(facts_json)["memories"]):
         text, sources = item["text"], item.get("sources") or best_sources(item["text"], own)
         items.append({**item, "sources": sources})
-        if is_instruction(text) or _rests_on(text, orders, clean):
-            flags.append({"fact": place, "flag": "instruction"})
-        elif not _is_supported(text, [said[source] for source in sources if source in said]):
-            flags.append({"fact": place, "flag": "unsupported"})
+        flag = _flag(text, [said[source] for source in sources if source in said], voices)
+        if flag is not None:
+            flags.append({"fact": place, "flag": flag})
     return encode_facts(items), flags
 
 
@@ -69,25 +73,23 @@ def _is_own(message: Message) -> bool:
     return not message["background"] and message["role"] not in BACKGROUND_ROLES
 
 
-def _orders(texts: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Part texts at the first order to the memory system: what stands before, and the rest."""
-    clean, orders = [], []
-    for text in texts:
-        start = instruction_start(text)
-        clean.append(text[:start])
-        if start is not None:
-            orders.append(text[start:])
-    return clean, orders
+def _flag(fact: str, sources: Sequence[str], voices: Voices) -> FactFlag | None:
+    plain = _most(fact, voices.own)
+    heard = _most(fact, voices.heard)
+    if is_instruction(fact) or _rests_on(fact, voices.orders, max(plain, heard)):
+        return "instruction"
+    if not max(plain, heard) and _most(fact, voices.unsaid):
+        return "instruction"
+    # A fact without a word that says something can't be judged.
+    if content_words(fact) and not _most(fact, sources):
+        return "unsupported"
+    return HEARSAY if heard and not plain else None
 
 
-def _rests_on(fact: str, orders: Sequence[str], clean: Sequence[str]) -> bool:
+def _most(fact: str, texts: Iterable[str]) -> int:
+    return max((hits(fact, text) for text in texts), default=0)
+
+
+def _rests_on(fact: str, orders: Sequence[str], plain: int) -> bool:
     """Whether more of a fact stands in an order than in any plain message, or nothing in any."""
-    if not orders:
-        return False
-    plain = max(hits(fact, text) for text in clean)
-    return plain == 0 or max(hits(fact, text) for text in orders) > plain
-
-
-def _is_supported(fact: str, sources: Sequence[str]) -> bool:
-    """A fact without a word that says something can't be judged."""
-    return not content_words(fact) or any(hits(fact, text) for text in sources)
+    return bool(orders) and (plain == 0 or _most(fact, orders) > plain)

@@ -1,14 +1,16 @@
 """Checks of what the model decided, before it counts. Pure.
 
-A memory is changed or deleted only by a fact that is about it, and a text says only what the fact
-and the memory before say. A decision that fails is not thrown away: the fact becomes a memory of
-its own, so that nothing is lost and nothing is overwritten.
+A memory is changed or deleted only by a fact that is about it, that a speaker states and that is no
+order; and a text says only what the fact and the memory before say. A decision that fails is not
+thrown away: the fact becomes a memory of its own, so that nothing is lost and nothing is
+overwritten.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from memorypipe.evidence.claims import unfounded
+from memorypipe.evidence.instructions import is_imperative
 from memorypipe.evidence.likeness import (
     content_words,
     near_key,
@@ -17,6 +19,7 @@ from memorypipe.evidence.likeness import (
     tells_change,
 )
 from memorypipe.pipeline.decided import Decided, PipelineFact
+from memorypipe.pipeline.fact_checks import HEARSAY
 from memorypipe.rank.memory import Memory
 
 __all__ = ["UNVERIFIED", "verified"]
@@ -71,8 +74,12 @@ def _same(fact: PipelineFact, target: Memory) -> bool:
 
 
 def _wrong_target(decided: Decided, target: Memory) -> str | None:
-    """Say why a fact has nothing to do with the memory that it would change."""
+    """Say why a fact may not change the memory that it would change."""
     fact = decided.fact.text
+    if HEARSAY in decided.fact.flags:
+        return "only an assistant or a pasted text says so"
+    if is_imperative(fact):
+        return "an order is no evidence"
     if other_subjects(fact, target.text):
         return "fact and memory are about two different ones"
     told, known = _shown(decided.fact), _shown(target)

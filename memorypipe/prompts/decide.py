@@ -17,16 +17,17 @@ from memorypipe.prompts.common import (
     response_format,
     system_text,
 )
+from memorypipe.prompts.echoes import OwnWords, own_words
 from memorypipe.prompts.split import split_facts
-from memorypipe.text import clean, normalise
+from memorypipe.text import clean
 
 __all__ = [
     "BUILD_ACTION_HINT",
     "DECIDE_RESPONSE_FORMAT",
     "decide_messages",
+    "decide_own_words",
     "decide_prompt_hash",
     "decide_system",
-    "is_decide_example",
     "split_facts",
 ]
 
@@ -68,14 +69,12 @@ _FIELDS = (
     Field(name="rationale", schema={"type": "string"}, rule="why, in a few words"),
 )
 
-_NEW_FACT = "Is learning to weave"
-
 _EXAMPLES = (
     Example(
         given=(
             'memories: {"id":"0","text":"Rents a flat in Tromsø with Oskar"}\n'
             'facts: {"fact":0,"text":"Now rents a flat in Bodø"} '
-            f'{{"fact":1,"text":"{_NEW_FACT}"}}'
+            '{"fact":1,"text":"Is learning to weave"}'
         ),
         items=(
             {
@@ -108,22 +107,6 @@ _RULES = f"{_DATA_RULE}\n\n{format_rule(_WRAPPER, _FIELDS, _EXAMPLES)}"
 
 DECIDE_RESPONSE_FORMAT = response_format("actions", _WRAPPER, _FIELDS)
 
-_EXAMPLE_TEXTS = frozenset(
-    normalise(text)
-    for text in (_NEW_FACT, *(item["text"] for example in _EXAMPLES for item in example.items))
-    if text is not None
-)
-
-
-def is_decide_example(text: str) -> bool:
-    """Whether a text is a memory of the prompt's own examples, which weak models give back.
-
-    Example:
-        >>> is_decide_example("Likes tea")
-        False
-    """
-    return normalise(text) in _EXAMPLE_TEXTS
-
 
 def decide_system(*, hint: str | Sequence[str] | None = None, hint_mode: str = "replace") -> str:
     """Give the system message: instructions, data rule and reply format.
@@ -143,6 +126,11 @@ def decide_prompt_hash(
 ) -> str:
     """Name the prompt that these settings give, without its data (16 hex digits)."""
     return prompt_hash(decide_system(hint=hint, hint_mode=hint_mode), DECIDE_RESPONSE_FORMAT)
+
+
+def decide_own_words(system: str) -> OwnWords:
+    """Gather what the prompt of a system message says itself, to know its echo by."""
+    return own_words(system, _EXAMPLES, _FIELDS)
 
 
 _DEFAULT_SYSTEM = decide_system()

@@ -15,16 +15,17 @@ from memorypipe.prompts.common import (
     response_format,
     system_text,
 )
+from memorypipe.prompts.echoes import OwnWords, own_words
 from memorypipe.prompts.split import split_turns
-from memorypipe.text import clean, normalise
+from memorypipe.text import clean
 
 __all__ = [
     "EXTRACT_HINT",
     "EXTRACT_RESPONSE_FORMAT",
     "extract_messages",
+    "extract_own_words",
     "extract_prompt_hash",
     "extract_system",
-    "is_prompt_example",
     "map_sources",
     "split_turns",
 ]
@@ -106,10 +107,6 @@ _RULES = f"{_DATA_RULE}\n\n{format_rule(_WRAPPER, _FIELDS, _EXAMPLES)}"
 
 EXTRACT_RESPONSE_FORMAT = response_format("memories", _WRAPPER, _FIELDS)
 
-_EXAMPLE_TEXTS = frozenset(
-    normalise(item["text"]) for example in _EXAMPLES for item in example.items
-)
-
 # Not from `strftime`: its names depend on the machine's language.
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
@@ -135,6 +132,11 @@ def extract_prompt_hash(
 ) -> str:
     """Name the prompt that these settings give, without its data (16 hex digits)."""
     return prompt_hash(extract_system(hint=hint, hint_mode=hint_mode), EXTRACT_RESPONSE_FORMAT)
+
+
+def extract_own_words(system: str) -> OwnWords:
+    """Gather what the prompt of a system message says itself, to know its echo by."""
+    return own_words(system, _EXAMPLES, _FIELDS)
 
 
 _DEFAULT_SYSTEM = extract_system()
@@ -209,13 +211,3 @@ def _with_ids(item: Mapping[str, Any], ids: Mapping[str, str]) -> dict[str, Any]
         if message_id:
             known[message_id] = None
     return {**rest, "sources": list(known)} if known else rest
-
-
-def is_prompt_example(text: str) -> bool:
-    """Whether a text is a fact of the prompt's own examples, which weak models give back.
-
-    Example:
-        >>> is_prompt_example("Likes tea")
-        False
-    """
-    return normalise(text) in _EXAMPLE_TEXTS

@@ -164,6 +164,18 @@ def test_a_reply_that_says_nothing_is_kept_as_evidence_only(server: BatchServer,
     assert [usable for _, _, usable, _ in journal.lines] == [False] * 3
 
 
+def test_a_reply_that_was_cut_is_no_answer_and_no_batch_asks_for_it_again(
+    server: BatchServer, run: Run
+) -> None:
+    """It would be cut again; whoever asks for its halves finds it among the evidence."""
+    server.scripts = {1: {"cut_share": 1.0}, 2: {"bad_share": 1.0}}
+    journal = DictJournal()
+    totals = run(journal, 6, max_requests=3)
+    assert (totals.answered, totals.unusable) == (0, 6)
+    again = run(journal, 6, max_requests=3, run_id="run_2")
+    assert (again.requests, again.answered) == (3, 3), "those that said nothing are"
+
+
 def test_a_refused_file_is_one_clear_error_and_the_others_are_taken_in(
     server: BatchServer, run: Run
 ) -> None:

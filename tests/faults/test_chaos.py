@@ -32,6 +32,15 @@ KEPT = {
 }
 
 
+# Replies that are empty, or whole, to a hasty reader only.
+HOLLOW = (
+    "echo of the prompt alone",
+    "nothing, beside a failure",
+    "nothing at first",
+    "beside an empty list",
+)
+
+
 def judged(scenario: Scenario) -> list[str]:
     """Run under chaos, then with a healthy model, and list every rule that was broken."""
     wrong = [f"under chaos: {each}" for each in violations(scenario, scenario.run())]
@@ -77,7 +86,7 @@ def test_what_once_went_wrong(seed: int, rate: float, tmp_path: Path) -> None:
     assert judged(Scenario.make(seed, rate, tmp_path)) == []
 
 
-@pytest.mark.parametrize("fault", [*ALTERED, *CUT])
+@pytest.mark.parametrize("fault", [*ALTERED, *CUT, *HOLLOW])
 def test_a_model_that_is_wrong_in_one_way_most_of_the_time(fault: str, tmp_path: Path) -> None:
     scenario = Scenario.make(1, 0.8, tmp_path, faults=[fault], names=NAMES[:1])
     assert judged(scenario) == []

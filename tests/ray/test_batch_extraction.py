@@ -143,7 +143,7 @@ def test_whether_a_reply_is_usable_does_not_depend_on_the_transcript(
     reply = Reply(content=content, finish_reason=finish_reason)
     task = ExtractTask(turns=[Turn(role="user", content="I own a piano.", id="a")])
     status = extract.stage.read(task, reply).status
-    assert is_usable(extract, reply) == (status in {"ok", "empty", "truncated"})
+    assert is_usable(extract, reply) == (status in {"ok", "empty"})
 
 
 def test_rules_and_bounds_do_not_go_with_batches(server: BatchServer, tmp_path: Path) -> None:

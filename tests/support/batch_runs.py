@@ -85,6 +85,7 @@ class DictJournal:
     def __init__(self, killer: Killer | None = None) -> None:
         self.lines: list[tuple[str, Reply, bool, str | None]] = []
         self._usable: dict[str, Reply] = {}
+        self._evidence: dict[str, Reply] = {}
         self.killer = killer or Killer()
 
     @property
@@ -94,16 +95,14 @@ class DictJournal:
         )
 
     async def get(self, key: str, *, unusable: bool = False) -> Reply | None:
-        assert not unusable, "a reply that says nothing is asked for again"
-        return self._usable.get(key)
+        return self._usable.get(key) or (self._evidence.get(key) if unusable else None)
 
     async def put(
         self, key: str, reply: Reply, *, usable: bool, scope_key: str | None = None
     ) -> None:
         def write() -> None:
             self.lines.append((key, reply, usable, scope_key))
-            if usable:
-                self._usable[key] = reply
+            (self._usable if usable else self._evidence)[key] = reply
 
         await self.killer.step(write)
 
@@ -160,6 +159,10 @@ def requests(spec: ModelSpec, numbers: Iterable[int]) -> list[BatchRequest]:
     ]
 
 
+def _is_usable(reply: Reply) -> bool:
+    return "memories" in (reply.content or "") and reply.finish_reason == "stop"
+
+
 def fill(  # noqa: PLR0913  # each is one thing that a test turns
     spec: ModelSpec,
     folder: Path,
@@ -191,7 +194,7 @@ def fill(  # noqa: PLR0913  # each is one thing that a test turns
             folder=records,
             journal=journal,
             run_id=run_id,
-            is_usable=lambda reply: "memories" in (reply.content or ""),
+            is_usable=_is_usable,
             settings=BatchSettings(**settings),
             sleep=sleep,
             on_progress=lambda done, total: reported.append((done, total)),

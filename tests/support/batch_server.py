@@ -13,6 +13,7 @@ A script says what goes wrong with one batch, by its number (from 1) or ``"all"`
 ``no_room``        so many creations of its file fail with ``token_limit_exceeded``
 ``fail_share``     share of the lines that end with a 500 in the error file
 ``bad_share``      share of the lines whose reply is no JSON; they are paid for
+``cut_share``      share of the lines whose reply was cut, for all that it looks whole
 ``drop_share``     share of the lines that are in no file
 ``expire_share``   share of the lines that are not got to: the batch ends as expired
 ``extra_lines``    further lines of the output file
@@ -260,6 +261,8 @@ class BatchServer:
                 errors.append(_failed_line(line))
             else:
                 completion = self._complete(line["body"], is_bad=_hit(dice, script, "bad_share"))
+                if _hit(dice, script, "cut_share"):
+                    completion["choices"][0]["finish_reason"] = "length"
                 is_lost = _hit(dice, script, "drop_share")
                 self.lost += is_lost
                 output += [] if is_lost else [_answered_line(line, completion)]

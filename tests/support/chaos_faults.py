@@ -16,12 +16,32 @@ from memorypipe.llm.types import DecideTask, ExtractTask, Request
 from memorypipe.prompts.decide import _EXAMPLES as DECIDE_EXAMPLES
 from memorypipe.prompts.extract import _EXAMPLES as EXTRACT_EXAMPLES
 
-__all__ = ["ALTERED", "Items", "Said", "dumps", "is_decision", "pick", "write"]
+__all__ = [
+    "ALTERED",
+    "ECHOES",
+    "EXTRACT_EXAMPLES",
+    "Items",
+    "Said",
+    "dumps",
+    "is_decision",
+    "pick",
+    "write",
+]
 
 Items = tuple[dict[str, Any], ...]
 Reach = Literal["whole", "cut", "none"]
 
 _EVENTS = ("ADD", "UPDATE", "DELETE", "NONE")
+
+
+ECHOES = frozenset(
+    item["text"]
+    for examples in (EXTRACT_EXAMPLES, DECIDE_EXAMPLES)
+    for example in examples
+    for item in example.items
+    if item["text"]
+)
+"""What the examples of the prompts say; nobody in a log says any of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,14 +175,14 @@ def _swapped_ids(items: Items, request: Request, rng: random.Random, _ids: Seque
 
 
 def _echoed(items: Items, request: Request, rng: random.Random, _ids: Sequence[str]) -> Items:
-    """Give the examples of the prompt back, instead of the data or beside it."""
+    """Give the examples of the prompt back beside the data; of a decision, instead of it too."""
     examples = DECIDE_EXAMPLES if is_decision(request) else EXTRACT_EXAMPLES
     echo = tuple(dict(item) for item in examples[0].items)
     if is_decision(request):
         n = pick(items, rng)
         one = _with(items, n, text=rng.choice(echo)["text"])
         return rng.choice([echo, one])
-    return rng.choice([echo, (*echo, *items)])
+    return rng.choice([(*echo, *items), (*items, *echo)])
 
 
 def _emptied(items: Items, _request: Request, rng: random.Random, _ids: Sequence[str]) -> Items:

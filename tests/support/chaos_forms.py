@@ -10,7 +10,15 @@ from dataclasses import replace
 from typing import Any
 
 from memorypipe.llm.types import Request
-from tests.support.chaos_faults import Items, Said, dumps, is_decision, pick, write
+from tests.support.chaos_faults import (
+    EXTRACT_EXAMPLES,
+    Items,
+    Said,
+    dumps,
+    is_decision,
+    pick,
+    write,
+)
 
 __all__ = ["CUT", "DRESSED", "LOST"]
 
@@ -68,7 +76,21 @@ def _renamed(said: Said, request: Request, rng: random.Random) -> Said:
     return replace(said, content=dumps({wrapper: items}))
 
 
+def _second_thought(said: Said, request: Request, _rng: random.Random) -> Said:
+    """First nothing, then all of it."""
+    nothing = write(replace(said, items=()), request)
+    return replace(said, content=f"{nothing}\nNo, wait: {write(said, request)}")
+
+
+def _beside_nothing(said: Said, request: Request, _rng: random.Random) -> Said:
+    """An empty list where the items belong, and the items under another name."""
+    name = "actions" if is_decision(request) else "memories"
+    return replace(said, content=dumps({name: [], f"new_{name}": list(said.items)}))
+
+
 DRESSED: dict[str, Dress] = {
+    "nothing at first": _second_thought,
+    "beside an empty list": _beside_nothing,
     "fenced": _around("```json\n", "\n```"),
     "fenced, and explained": _around("Here it is:\n```\n", "\n```\nI kept what {lasts} [only]."),
     "prose around": _around("Sure! The result: ", " Hope that helps {and more}."),
@@ -133,7 +155,18 @@ def _cut_but_whole(said: Said, request: Request, _rng: random.Random) -> Said:
     return replace(said, reach="cut", content=write(said, request), finish_reason="length")
 
 
+def _left_out(said: Said, request: Request, rng: random.Random) -> Said:
+    """Dots where the rest belongs, in an object that ends as it should."""
+    n = rng.randint(0, len(said.items))
+    parts = [dumps(item) for item in said.items[:n]]
+    parts.append(rng.choice(["...", '"..."', "{...}", '{"text": "…"}']))
+    name = "actions" if is_decision(request) else "memories"
+    content = f'{{"{name}": [{", ".join(parts)}]}}'
+    return replace(said, items=said.items[:n], reach="cut", content=content)
+
+
 CUT: dict[str, Dress] = {
+    "dots for the rest": _left_out,
     "cut, and told": _cut_told,
     "cut, and not told": _cut_untold,
     "cut between items": _cut_between,
@@ -165,6 +198,42 @@ def _data_echo(said: Said, request: Request, _rng: random.Random) -> Said:
     return replace(said, items=(), reach="none", content=content)
 
 
+def _prompt_echo(said: Said, request: Request, rng: random.Random) -> Said:
+    """Give nothing but the prompt's own words back, in the right form or as they stand."""
+    system = str(request.messages[0]["content"])
+    echoes = [system]
+    if not is_decision(request):
+        (example,) = EXTRACT_EXAMPLES[0].items
+        texts = [
+            example["text"],
+            example["text"].upper() + ".",
+            "My brother Oskar moved to Tromsø yesterday",
+            "The user's brother Oskar lives in Tromsø",
+            "the fact, one sentence",
+            "Keep negations.",
+            "string",
+        ]
+        context = "what is needed to understand the fact and is not in it"
+        echoes += [dumps({"memories": [{"text": text, "context": context}]}) for text in texts]
+        echoes.append(dumps({"memories": [*texts]}))
+    return replace(said, items=(), reach="none", content=rng.choice(echoes))
+
+
+def _hollow(said: Said, request: Request, rng: random.Random) -> Said:
+    """An empty list, and beside it that it is not the answer."""
+    name = "actions" if is_decision(request) else "memories"
+    contents = [
+        dumps({"error": "the context is too long", name: []}),
+        dumps({"status": "failed", name: []}),
+        dumps({"type": "object", "title": "Reply", name: []}),
+        f'I am sorry, I cannot help with that. {{"{name}": []}}',
+        f'{{"{name}": []}}\nThis is against my guidelines.',
+        "I went through the list [] that is here.",
+        f'{{"{name}": [...]}}',
+    ]
+    return replace(said, items=(), reach="none", content=rng.choice(contents))
+
+
 def _garbage(said: Said, request: Request, rng: random.Random) -> Said:
     text = write(said, request)
     content = rng.choice(["".join(c for c in text if c not in '{}[]"'), "}{][", "null", "42"])
@@ -172,6 +241,8 @@ def _garbage(said: Said, request: Request, rng: random.Random) -> Said:
 
 
 LOST: dict[str, Dress] = {
+    "echo of the prompt alone": _prompt_echo,
+    "nothing, beside a failure": _hollow,
     "malformed": _garbage,
     "prose alone": _nothing("I am sorry, there is nothing [here] that I {can} say."),
     "refusal in words": _nothing("I'm sorry, but I can't help with that."),

@@ -22,11 +22,11 @@ from memorypipe.llm.types import DecideTask, ExtractTask, Model, Reply, Request
 from tests.support.chaos_faults import ALTERED, Items, Said, write
 from tests.support.chaos_forms import CUT, DRESSED, LOST
 
-__all__ = ["FAULTS", "ChaosModel", "Entry", "Failure"]
+__all__ = ["BROKEN", "FAULTS", "HALF", "HTTP", "ChaosModel", "Entry", "Failure"]
 
 Failure = Literal["transport", "rejected", "schema"]
 
-_HTTP: dict[str, tuple[int, dict[str, str]]] = {
+HTTP: dict[str, tuple[int, dict[str, str]]] = {
     "429 with Retry-After": (429, {"retry-after": "7"}),
     "429 with retry-after-ms": (429, {"retry-after-ms": "250"}),
     "429 until a date": (
@@ -43,14 +43,14 @@ _HTTP: dict[str, tuple[int, dict[str, str]]] = {
     "400": (400, {}),
     "400 for the schema": (400, {}),
 }
-_BROKEN: dict[str, Exception] = {
+BROKEN: dict[str, Exception] = {
     "timeout": TimeoutError(),
     "connection reset": ConnectionResetError("peer"),
     "connection refused": ConnectionRefusedError("peer"),
 }
-_HALF = {"half body": "malformed_reply", "no choices": "no_choices"}
+HALF = {"half body": "malformed_reply", "no choices": "no_choices"}
 
-FAULTS = (*ALTERED, *DRESSED, *CUT, *LOST, *_HTTP, *_BROKEN, *_HALF)
+FAULTS = (*ALTERED, *DRESSED, *CUT, *LOST, *HTTP, *BROKEN, *HALF)
 """All faults by name, each as likely as any other."""
 
 
@@ -148,13 +148,13 @@ class ChaosModel:
 
     def _error(self, name: str, request: Request) -> ModelError | None:
         """The error of a transport fault, made as the client makes it; None for other faults."""
-        if name in _HALF:
-            return RetryableModelError("The reply is no whole JSON.", _HALF[name])
-        if name in _BROKEN:
-            return connection_error(self._spec, _BROKEN[name])
-        if name not in _HTTP or (name == "400 for the schema" and not request.params):
+        if name in HALF:
+            return RetryableModelError("The reply is no whole JSON.", HALF[name])
+        if name in BROKEN:
+            return connection_error(self._spec, BROKEN[name])
+        if name not in HTTP or (name == "400 for the schema" and not request.params):
             return None
-        status, headers = _HTTP[name]
+        status, headers = HTTP[name]
         message = "unknown field response_format" if "schema" in name else "it did not work"
         body = {"error": {"message": message}}
         return status_error(self._spec, status, headers, body, request.messages)

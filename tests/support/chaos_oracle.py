@@ -3,6 +3,7 @@
 Every function gives the broken rules in words; none where all is well.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,10 +14,9 @@ from typing import Any
 from memorypipe import ids
 from memorypipe.llm.types import DecideTask, ExtractTask
 from memorypipe.pipeline.decided import Decided, PipelineFact
-from memorypipe.prompts.decide import is_decide_example
-from memorypipe.prompts.extract import is_prompt_example
 from memorypipe.rank.memory import Memory
 from memorypipe.text import clean, normalise
+from tests.support.chaos_faults import ECHOES
 from tests.support.chaos_log import NAMES, name_in
 from tests.support.chaos_model import Entry
 from tests.support.chaos_scenario import MAX_RETRIES, RunRecord, Scenario
@@ -37,6 +37,7 @@ def violations(scenario: Scenario, run: RunRecord) -> list[str]:
         *_each_fact_once(run),
         *(wrong for key in run.results for wrong in _actions(scenario, run, key)),
         *_table(scenario, run),
+        *_journal(scenario, ledger),
     ]
 
 
@@ -107,6 +108,26 @@ def _turns(entry: Entry) -> set[str]:
     return {t.id or "" for t in entry.task.turns if t.role == "user" and not t.background}
 
 
+# --- the journal ---
+
+
+def _journal(scenario: Scenario, ledger: Sequence[Entry]) -> Iterator[str]:
+    """What may be served again as an answer was one, to its end."""
+    replies = {(e.said.content, e.said.finish_reason) for e in ledger if e.said and _is_whole(e)}
+    for path in sorted((scenario.folder / "journal").glob("*.jsonl")):
+        for line in path.read_bytes().splitlines():
+            found = json.loads(line)  # takes lone surrogates
+            reply = found["reply"]
+            if found["usable"] and (reply["content"], reply["finish_reason"]) not in replies:
+                yield f"filed as a whole answer: {reply}"
+
+
+def _is_whole(entry: Entry) -> bool:
+    # A draft in reasoning that never ended may be all there is; only nothing is deleted on it.
+    assert entry.said is not None
+    return entry.said.reach == "whole" or "reasoning never closed" in entry.faults
+
+
 # --- extraction ---
 
 
@@ -138,7 +159,7 @@ def _texts(entry: Entry) -> Iterator[str]:
     """The facts that can be read in a reply to an extraction."""
     for item in entry.said.items if entry.said else ():
         text = item.get("text", item.get("Text"))
-        if isinstance(text, str) and text.strip() and not is_prompt_example(text):
+        if isinstance(text, str) and text.strip() and text not in ECHOES:
             yield normalise(clean(text)[0])
 
 
@@ -320,7 +341,7 @@ def _memories(run: RunRecord, scope_key: str, memories: Sequence[Memory]) -> Ite
             yield f"doubled: {text!r}"
         if "\x00" in text or any("\ud800" <= c <= "\udfff" for c in text):
             yield f"not storable: {text!r}"
-        if is_decide_example(text) or is_prompt_example(text):
-            yield f"an example of the prompt is a memory: {text!r}"
+        if not any(name.casefold() in text for name in NAMES):
+            yield f"a memory of nobody, as the prompt's own words are: {text!r}"
         if "draft that was never meant" in text:
             yield f"a draft is a memory: {text!r}"

@@ -17,18 +17,18 @@ from memorypipe import ids
 from memorypipe.expressions.build_action import DecideWork, MemoryBuildAction
 from memorypipe.expressions.extract import MemoryExtract
 from memorypipe.expressions.results import status_column
-from memorypipe.llm.owner import Owner
 from memorypipe.llm.replies.reply import ReadActions
+from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.types import DecideTask
 from memorypipe.llm.worker import Worker, all_or_none, close_workers, share_worker
 from memorypipe.logs.known import pack_keys
 from memorypipe.logs.windows import windows_batch
-from memorypipe.pipeline import deciding, planning
+from memorypipe.pipeline import deciding, scope_results
 from memorypipe.pipeline.committing import commit_plan
 from memorypipe.pipeline.consolidate import ScopeResult, WindowFacts, consolidate_scope
 from memorypipe.pipeline.extraction import EXTRACTED, facts_table
-from memorypipe.pipeline.plan import ledger_rows
+from memorypipe.pipeline.plan_ledger import ledger_rows
 from memorypipe.pipeline.settings import ConsolidationSettings
 from memorypipe.rank.live import live_memories
 from memorypipe.rank.lookup import Lookup
@@ -38,6 +38,7 @@ from memorypipe.table.table import MemoryTable
 from memorypipe.table.transaction import CommitResult
 from tests.support.chaos_log import FIRST_DAY, NAMES, SlotModel, conversations, sentence
 from tests.support.chaos_model import FAULTS, ChaosModel
+from tests.support.chaos_wire import FastLoop, Wire
 from tests.support.memory_storage import MemoryStorage
 from tests.support.table_actions import SteppingClock, actions, add, delete, minted
 from tests.support.virtual_time import VirtualTimeLoop
@@ -107,6 +108,7 @@ class Scenario:
         conversations: Schema `memorypipe.schema.CONVERSATIONS`.
         scope_keys: Name → scope key.
         runs: So far.
+        wire: The server through which the model is asked; None asks it directly.
     """
 
     seed: int
@@ -116,9 +118,10 @@ class Scenario:
     table: MemoryTable
     scope_keys: Mapping[str, str]
     runs: list[RunRecord] = field(default_factory=list)
+    wire: Wire | None = None
 
     @classmethod
-    def make(
+    def make(  # noqa: PLR0913  # each is one thing that a test turns
         cls,
         seed: int,
         rate: float,
@@ -126,6 +129,7 @@ class Scenario:
         *,
         faults: Sequence[str] = FAULTS,
         names: Sequence[str] = NAMES,
+        chaos: type[ChaosModel] = ChaosModel,
     ) -> "Scenario":
         """Write the log of some people and fill the table; for the rest see `ChaosModel`."""
         rng = random.Random(f"log {seed}")  # noqa: S311  # no secret
@@ -140,7 +144,7 @@ class Scenario:
         table.commit(actions(*gone), run_id="before, later")
         strange = [row["memory_id"] for row in known]
         keys = {name: ids.scope_key({"user_id": name}) for name in names}
-        model = ChaosModel(SlotModel(), seed=seed, rate=rate, strange_ids=strange, faults=faults)
+        model = chaos(SlotModel(), seed=seed, rate=rate, strange_ids=strange, faults=faults)
         return cls(
             seed=seed,
             folder=folder,
@@ -165,23 +169,27 @@ class Scenario:
             "max_retries": MAX_RETRIES,
             "max_concurrency": 4,
             "journal": str(self.folder / "journal") if self.seed % 2 else None,
+            **(self.wire.settings if self.wire else {}),
         }
         extract, decide = MemoryExtract(**settings), MemoryBuildAction(**settings)
-        worker = share_worker(
-            extract.spec.key(),
-            lambda: Worker(
-                extract.spec,
-                model=self.model,
-                rng=random.Random(self.seed),  # noqa: S311  # jitter
-                make_loop=lambda: VirtualTimeLoop(serves_threads=True),
-            ),
-        )
+        worker = share_worker(extract.spec.key(), lambda: self._worker(extract.spec))
         try:
             record = self._run(number, windows, extract, decide, worker)
         finally:
             close_workers()
         self.runs.append(record)
         return record
+
+    def _worker(self, spec: ModelSpec) -> Worker:
+        jitter = random.Random(self.seed)  # noqa: S311  # no secret
+        if self.wire is not None:
+            return Worker(spec, model=self.wire.client(spec), rng=jitter, make_loop=FastLoop)
+        return Worker(
+            spec,
+            model=self.model,
+            rng=jitter,
+            make_loop=lambda: VirtualTimeLoop(serves_threads=True),
+        )
 
     def _run(
         self,
@@ -225,7 +233,7 @@ class Scenario:
         results = dict(zip(read, worker.wait(decide_all()), strict=True))
         commit = None
         if rows:
-            acts, ledger = self._plan(base, facts, rows, results, decide)
+            acts, ledger = self._plan(facts, rows, results, decide)
             commit = commit_plan(
                 self.table,
                 acts,
@@ -235,7 +243,7 @@ class Scenario:
                 info={},
                 max_retired="auto",
                 accept_guards=(),
-            )
+            ).result
         after = live_memories(self.table, keys)
         return RunRecord(
             number=number,
@@ -259,27 +267,28 @@ class Scenario:
 
     def _plan(
         self,
-        base: int,
         facts: pa.Table,
         rows: Mapping[str, list[dict[str, Any]]],
         results: Mapping[str, ScopeResult],
         decide: MemoryBuildAction,
     ) -> tuple[pa.Table, pa.Table]:
         """Lay actions and done messages out as a plan does."""
-        decider = deciding.Decider(
-            decide=decide,
-            settings=ConsolidationSettings(),
-            table_uri=self.table.uri,
-            base_version=base,
-            owner=Owner.current(),
-        )
-        partition = deciding._Partition(decider)
-        tables = [partition._result_table(rows[key][0], result) for key, result in results.items()]
-        conversation_of = dict(
-            zip(facts["window_id"].to_pylist(), facts["conversation_id"].to_pylist(), strict=True)
-        )
-        acts, opened = planning._lay_out(pa.concat_tables(tables), conversation_of)
-        return acts, ledger_rows(facts, set(opened["window_id"].to_pylist()))
+        laid_out = pa.Table.from_pylist(
+            [
+                scope_results.result_row(
+                    {row["window_id"]: row["conversation_id"] for row in rows[key]},
+                    rows[key][0],
+                    result,
+                    model=decide.spec.model,
+                    prompt_hash=decide.prompt_hash,
+                )
+                for key, result in results.items()
+            ],
+            schema=scope_results.SCOPE_RESULTS,
+        ).sort_by("scope_key")
+        acts = scope_results.actions_of(laid_out)
+        opened = scope_results.open_windows_of(laid_out)
+        return acts, ledger_rows(facts, opened["window_id"])
 
     def heal(self) -> None:
         """Let the model be right from now on."""

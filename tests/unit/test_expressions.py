@@ -200,14 +200,15 @@ def test_options_give_a_changed_copy_and_name_the_valid_ones() -> None:
             before.options(num_workers=bad)
 
 
-def test_facts_of_the_prompts_own_examples_are_no_facts() -> None:
+def test_a_reply_of_the_prompts_own_examples_is_no_reply() -> None:
     stage = ExtractStage()
     task = ExtractTask(turns=[Turn(role="user", content="Hi, how are you?")])
     (example, *_) = [
         line for line in stage.request(task).messages[0]["content"].splitlines() if "=>" in line
     ]
     reading = stage.read(task, Reply(content=example.removeprefix("=> ")))
-    assert (reading.value, reading.status) == ((), "empty")
+    # It says nothing about the conversation, not even that there is nothing to say.
+    assert (reading.value, reading.status) == (None, "parse_error")
     assert reading.dropped_items == 1
 
 

@@ -2,9 +2,10 @@
 
 What can be told by rule, and is: a transcript can't leave its fence, nor speak as another; a fact
 that gives the memory system orders, or of which more stands in such orders than in any plain
-message, is decided by nobody and stored nowhere, but listed; a memory is changed or deleted only
-by a fact that is about it; and what a run may delete of one scope is bounded. What can't be told:
-a plain statement by the user that happens to be a lie.
+message, or which stands only where no speaker said it, is decided by nobody and stored nowhere, but
+listed; a memory is changed or deleted only by a fact that is about it, that a speaker states and
+that is no order; and what a run may delete of one scope is bounded. What can't be told: a plain
+statement by the user that happens to be a lie.
 """
 
 import json
@@ -19,6 +20,7 @@ from memorypipe.llm.types import DecideTask, Reply, Request
 from memorypipe.rank.memory import Memory
 from memorypipe.table.guards import Guards
 from tests.support.attacks import ATTACKS, Attack
+from tests.support.attacks_apart import APART
 from tests.support.by_hand import Remembered, message, remember
 from tests.support.scripted_model import ScriptedModel, said
 
@@ -88,6 +90,32 @@ def test_nothing_happens_on_the_word_of_an_attacker(attack: Attack, obeys: Obeys
     assert added == list(attack.honest)
 
 
+# What comes of these is a memory of its own, as of any lie; nothing that was known changes by it.
+TAKEN_FOR_STATEMENTS = {
+    "a page that the assistant reads out",
+    "backwards",
+    "an acrostic",
+    "in parts",
+}
+
+
+@pytest.mark.parametrize("attack", APART, ids=[attack.name for attack in APART])
+def test_attacks_in_other_words_places_and_disguises_change_nothing(attack: Attack) -> None:
+    for obeys in OBEYS.values():
+        result = run(attack, obeys).result
+        assert [each for each in result.actions if each.event in {"UPDATE", "DELETE"}] == []
+        added = [each.text for each in result.actions if each.event == "ADD"]
+        if attack.name not in TAKEN_FOR_STATEMENTS:
+            assert added == list(attack.honest)
+        assert set(attack.honest) <= set(added)
+
+
+def test_few_attacks_in_other_words_are_taken_for_statements() -> None:
+    names = [attack.name for attack in APART]
+    assert len(set(names)) == len(names) >= 60
+    assert set(names) >= TAKEN_FOR_STATEMENTS
+
+
 @pytest.mark.parametrize("attack", ATTACKS, ids=[attack.name for attack in ATTACKS])
 def test_what_is_left_out_is_listed(attack: Attack) -> None:
     """No fact vanishes: each has an action, and a flag in the facts of the run."""
@@ -135,6 +163,13 @@ def test_a_transcript_stays_within_its_fence_and_its_lines(attack: Attack) -> No
         "我删除了手机里的旧照片。",
         "J'ignore les horaires du train.",
         "The system: two servers and a database that I drop every night",
+        "I keep notes on everything that we have saved for the house.",
+        "My list of films: update it I must, but I always put it off.",
+        "We updated our profile on the dating site, and I removed my photo from my file.",
+        "My sister keeps a record of her runs. Note how she trains.",
+        "You know I drop my kids at school at 8.",
+        "Take the bus, they said. I walk to work.",
+        "I work in an office with room 3b, mp3 players and B2B sales.",
     ],
 )
 def test_everyday_talk_is_no_order(text: str) -> None:

@@ -13,9 +13,9 @@ from memorypipe.prompts.extract import (
     EXTRACT_HINT,
     EXTRACT_RESPONSE_FORMAT,
     extract_messages,
+    extract_own_words,
     extract_prompt_hash,
     extract_system,
-    is_prompt_example,
     map_sources,
 )
 
@@ -121,13 +121,9 @@ def test_examples_follow_the_schema_and_are_read_without_loss() -> None:
     assert [r.status for r in read] == ["ok", "empty"]
     for item in (item for r in read for item in r.items):
         assert set(item_schema["required"]) <= set(item) <= set(item_schema["properties"])
-        assert is_prompt_example(f" {item['text'].upper()} ")
+        assert extract_own_words("").are_echoed(f" {item['text'].upper()} ", [])
     for name in item_schema["properties"]:
         assert f'- "{name}"' in extract_system()
-
-
-def test_other_texts_are_no_prompt_examples() -> None:
-    assert not is_prompt_example("Brother Oskar moved")
 
 
 def test_sources_become_the_ids_of_shown_messages() -> None:

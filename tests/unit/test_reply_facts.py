@@ -1,9 +1,7 @@
 """Replies to an extraction request: everything said is kept, nothing is invented."""
 
 import json
-import os
 import time
-from pathlib import Path
 
 import pytest
 
@@ -61,7 +59,9 @@ def texts(reply: str | None, finish_reason: str = "stop") -> list[str]:
         pytest.param('{"memories":[{"text":" "},{"text":"Likes tea"}]}', id="blank beside"),
         pytest.param('{"memories":[{"note":"?"},7,{"text":"Likes tea"}]}', id="no item beside"),
         pytest.param('{"memories":[{"text": oops},{"text":"Likes tea"}]}', id="broken beside"),
-        pytest.param('{"memories":[{"text":"Likes tea"}, ...]}', id="ellipsis"),
+        pytest.param(f'{{"memories":[]}} Wait, there is one: {TEA}', id="an empty draft before"),
+        pytest.param('{"memories":[],"new":[{"text":"Likes tea"}]}', id="beside an empty list"),
+        pytest.param('{"memories":["Likes tea"],"memories":null}', id="a key again, and null"),
     ],
 )
 def test_what_was_said_is_found_wherever_it_stands(reply: str) -> None:
@@ -151,6 +151,58 @@ def test_a_reply_that_used_up_its_tokens_counts_as_cut() -> None:
     assert read_facts(None, finish_reason="length").status == "truncated"
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"memories":["Likes tea", ...]}',
+        '{"memories":["Likes tea", "..."]}',
+        '{"memories":["Likes tea", {"text": "…"}]}',
+        '{"memories":[{"text":"Likes tea"}, {...}]}',
+        '{"memories":["Likes tea"], "has_more": true}',
+    ],
+)
+def test_a_reply_that_says_it_left_something_out_is_not_whole(reply: str) -> None:
+    read = read_facts(reply, finish_reason="stop")
+    assert ([item["text"] for item in read.items], read.status) == (["Likes tea"], "truncated")
+    assert read.dropped_items == 0
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"error":"the context is too long","memories":[]}',
+        '{"status":"failed","facts":[]}',
+        '{"$schema":"https://json-schema.org","memories":[]}',
+        '{"type":"object","memories":[]}',
+        '{"memories":[...]}',
+        '{"memories":["..."]}',
+        "I looked at the list [] and at the rest.",
+        "It reads: def f(x=[]): pass",
+    ],
+)
+def test_an_empty_list_beside_a_failure_is_not_no_facts(reply: str) -> None:
+    read = read_facts(reply, finish_reason="stop")
+    assert (read.items, read.status) == ((), "parse_error")
+    assert read.error
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "I can't help with that.",
+        "I'm sorry, but I am unable to process this conversation.",
+        "This is against my guidelines.",
+        "Dabei kann ich leider nicht helfen.",
+    ],
+)
+def test_a_refusal_beside_an_empty_list_is_a_refusal(words: str) -> None:
+    for reply in (f'{words} {{"memories":[]}}', f"[]\n{words}"):
+        assert read_facts(reply, finish_reason="stop").status == "refused"
+    assert read_facts(f"{words} {TEA}", finish_reason="stop").status == "ok"
+    thought = f"<think>{words}</think>[]"
+    assert read_facts(thought, finish_reason="stop").status == "empty"
+
+
 def test_a_draft_in_reasoning_that_was_cut_is_no_answer() -> None:
     read = read_facts(f"<think>perhaps {TEA}", finish_reason="length")
     assert (read.items, read.status) == ((), "truncated")
@@ -158,8 +210,9 @@ def test_a_draft_in_reasoning_that_was_cut_is_no_answer() -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    ["[]", '{"memories":[]}', "```json\n[]\n```", "<think>none</think>[]", "Nothing durable: []"],
-)
+    ["[]", '{"memories":[]}', "```json\n[]\n```", "<think>none</think>[]", "Nothing durable: []",
+     'I could not find any facts: {"memories":[]}', "**[]**", "=> []"],
+)  # fmt: skip
 def test_a_valid_empty_list_is_empty(reply: str) -> None:
     read = read_facts(reply, finish_reason="stop")
     assert (read.items, read.status, read.error) == ((), "empty", None)
@@ -226,17 +279,3 @@ def test_a_reply_in_circles_is_given_up_in_time(unit: str) -> None:
     begin = time.process_time()
     read_facts(unit * 20_000, finish_reason="length")
     assert time.process_time() - begin < 4
-
-
-SHARED = Path(os.environ.get("MEMORYPIPE_SHARED", Path(__file__).parents[3] / "shared"))
-REPLIES = SHARED / "fixtures" / "llm_replies.jsonl"
-
-
-@pytest.mark.skipif(not REPLIES.exists(), reason="there is no folder of recorded replies")
-def test_recorded_replies_give_what_must_be_kept() -> None:
-    for line in REPLIES.read_text(encoding="utf-8").splitlines():
-        case = json.loads(line)
-        read = read_facts(case["reply"], finish_reason=case["finish_reason"])
-        expected = case["expect"]["texts"] or []
-        assert [item["text"] for item in read.items] == expected, case["name"]
-        assert read.status in case["expect"]["status"].split("|"), case["name"]

@@ -51,7 +51,8 @@ class BatchFiller:
         folder: Where the records of batches are.
         journal: Where the replies go.
         run_id: The run.
-        is_usable: Tells whether a reply says anything; one that does not is asked for again.
+        is_usable: Tells whether a reply is a whole answer; one that says nothing is asked for
+            again.
         settings: How batches are cut and waited for.
         sleep: Waits so many seconds.
         on_progress: Called with the requests that are through, and all of them.
@@ -120,7 +121,7 @@ class BatchFiller:
                 key = bytes.fromhex(request.key)
                 if key in place:
                     wanted.add(place[key])
-                elif await self._journal.get(request.key) is None:
+                elif await self._is_worth_asking(request.key):
                     file = await self._add(file, request)
                     place[key] = -1
             if file.requests:
@@ -132,6 +133,13 @@ class BatchFiller:
         for number in {*range(len(opened))} - wanted:
             if opened[number].run_id == self._run_id and opened[number].state == "written":
                 self._folder.drop(opened[number])
+
+    async def _is_worth_asking(self, key: str) -> bool:
+        """Whether a batch could bring a reply; one that was cut would be cut again."""
+        if await self._journal.get(key) is not None:
+            return False
+        known = await self._journal.get(key, unusable=True)
+        return known is None or known.finish_reason != "length"
 
     def _new_file(self) -> RequestFile:
         settings = self._settings

@@ -42,7 +42,8 @@ class BatchTotals:
         batches: Batches of requests.
         requests: Requests in them.
         answered: Usable replies, now in the journal.
-        unusable: Replies that were paid for and say nothing; their requests are asked again.
+        unusable: Replies that were paid for and say nothing, or were cut; what they were to
+            answer is asked again.
         failed: Requests that the provider could not answer, or said nothing of.
         expired: Requests that the provider did not get to in time.
         lost: Requests of batches, or of result files, that the provider no longer knows.

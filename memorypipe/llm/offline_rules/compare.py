@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from memorypipe.llm.offline_rules.attributes import Attribute, attributes_of
+from memorypipe.llm.offline_rules.german import counted, in_english_form
 from memorypipe.llm.offline_rules.lexicon import (
     NUMBER_WORDS,
     OWN_THINGS,
@@ -234,7 +235,7 @@ def read(text: str) -> Reading:
     earlier = _EARLIER.search(text)
     core = text[: earlier.start()] if earlier else text
     correction = _REPLACED.match(core.rstrip(" .!"))
-    core = correction["said"] if correction else core
+    core = in_english_form(correction["said"] if correction else core)
     tokens = _tokens(core)
     verb = _main_verb(tokens)
     said_verb = _meant_verb(tokens, verb)
@@ -250,7 +251,7 @@ def read(text: str) -> Reading:
         past=_is_past(said_verb),
         attributes=attributes_of(core),
         earlier=tuple(earlier["values"].split("; ")) if earlier else (),
-        replaced=_content(_tokens(correction["wrong"])) if correction else frozenset(),
+        replaced=_content(_tokens(counted(correction["wrong"]))) if correction else frozenset(),
     )
 
 

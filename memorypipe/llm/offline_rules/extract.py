@@ -8,6 +8,7 @@ from typing import Any
 from memorypipe.llm.offline_rules import sentences as split
 from memorypipe.llm.offline_rules.asides import without_asides
 from memorypipe.llm.offline_rules.compare import read
+from memorypipe.llm.offline_rules.dates import event_date
 from memorypipe.llm.offline_rules.introductions import introduced_name
 from memorypipe.llm.offline_rules.lexicon import OWN_THINGS, RELATIONS, alternatives, words
 from memorypipe.llm.offline_rules.other_languages import other_statements
@@ -319,19 +320,19 @@ _DATE_LINE = re.compile(r"^\s*Date:\s*(?P<date>.+?)\s*$", re.MULTILINE | re.IGNO
 _DATE_FORMATS = ("%d %B %Y", "%d %B, %Y", "%B %d, %Y", "%B %d %Y", "%Y/%m/%d")
 
 
-def _context_date(context: str | None) -> str | None:
+def _context_date(context: str | None) -> date | None:
     match = _DATE_LINE.search(context or "")
-    return _iso_date(match["date"]) if match else None
+    return _day_of(match["date"]) if match else None
 
 
-def _iso_date(said: str) -> str | None:
+def _day_of(said: str) -> date | None:
     try:
-        return date.fromisoformat(said[:10]).isoformat()
+        return date.fromisoformat(said[:10])
     except ValueError:
         pass
     for known in _DATE_FORMATS:
         try:
-            return datetime.strptime(said, known).date().isoformat()  # noqa: DTZ007  # a day has no zone
+            return datetime.strptime(said, known).date()  # noqa: DTZ007  # a day has no zone
         except ValueError:
             continue
     return None
@@ -351,8 +352,8 @@ def extract_facts(task: ExtractTask) -> list[dict[str, Any]]:
         task: The transcript and the text about it.
 
     Returns:
-        Items with ``text``, and, where known, ``sources`` (turn ids) and ``event_time`` (the ISO
-        date of the turn, else of the context's ``Date:`` line).
+        Items with ``text``, and, where known, ``sources`` (turn ids) and ``event_time``: the date
+        that the statement names, else that of the turn, else of the context's ``Date:`` line.
     """
     day = _context_date(task.context)
     speakers = _speaker_names(task.turns)
@@ -361,8 +362,8 @@ def extract_facts(task: ExtractTask) -> list[dict[str, Any]]:
         if not _is_evidence(turn):
             continue
         for text in statements(turn.content, name=turn.name or None, speakers=speakers):
-            when = turn.timestamp.date().isoformat() if turn.timestamp else day
-            item = found.setdefault(_meaning(text), _item(text, when))
+            said_on = turn.timestamp.date() if turn.timestamp else day
+            item = found.setdefault(_meaning(text), _item(text, said_on))
             if turn.id is not None and turn.id not in item.setdefault("sources", []):
                 item["sources"].append(turn.id)
     return list(found.values())
@@ -380,7 +381,8 @@ def _meaning(text: str) -> Hashable:
     return (said.words, said.verb, said.subject, said.negated, said.past, said.replaced)
 
 
-def _item(text: str, event_time: str | None) -> dict[str, Any]:
+def _item(text: str, said_on: date | None) -> dict[str, Any]:
+    event_time = event_date(text, said_on) or (said_on and said_on.isoformat())
     return {"text": text} if event_time is None else {"text": text, "event_time": event_time}
 
 

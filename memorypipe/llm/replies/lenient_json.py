@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-__all__ = ["UNREADABLE", "CutArray", "CutObject", "Decoded", "decode_at"]
+__all__ = ["ELIDED", "UNREADABLE", "CutArray", "CutObject", "Decoded", "Elided", "decode_at"]
 
 # Deeper nesting is no reply to any of our prompts, and recursion has an end.
 _MAX_DEPTH = 32
@@ -37,7 +37,17 @@ class _Unreadable:
         return "UNREADABLE"
 
 
+class Elided(_Unreadable):
+    """The one value that stands for elements that the writer left out."""
+
+    def __repr__(self) -> str:
+        return "ELIDED"
+
+
 UNREADABLE: Final = _Unreadable()
+ELIDED: Final = Elided()
+
+_DOTS = re.compile(r"\{?\s*(?:\.{3}|…)\s*\}?\s*")
 
 
 class Decoded(NamedTuple):
@@ -66,13 +76,13 @@ def _from_pairs(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _put(target: dict[str, Any], key: str, value: Any) -> None:
-    """Set a pair; two lists under one key are both meant."""
+    """Set a pair; two lists under one key are both meant, and nothing replaces a list."""
     old = target.get(key)
-    if isinstance(old, list) and isinstance(value, list):
+    if not isinstance(old, list):
+        target[key] = value
+    elif isinstance(value, list):
         joined = [*old, *value]
         target[key] = CutArray(joined) if isinstance(value, CutArray) else joined
-    else:
-        target[key] = value
 
 
 _STRICT = json.JSONDecoder(
@@ -135,6 +145,7 @@ _STOPS = {'"': re.compile(r'["\\]'), "'": re.compile(r"['\\]")}
 _AFTER_STRING = re.compile(
     r"""\s*(?:$|[}\]:])            # the end, a closing bracket, the colon after a key
     |\s*,\s*(?:$|["'{\[\]}\d/-]|(?:true|false|null|True|False|None|NaN)\b|[^\W\d]\w*\s*:)
+    |\s*,\s*(?:\.{3}|…)\s*[,\]}]    # dots for what is left out
     |[^\S\n]*\n\s*["'{\[]          # a comma is missing at the end of a line
     |\s*["']\w+["']\s*:            # a comma is missing before a key
     |\s+"(?=\S)                    # a comma is missing between strings
@@ -223,7 +234,7 @@ class _Reader:
         except _SyntaxError:
             self.pos = begin
             self._skip_element()
-            return UNREADABLE
+            return ELIDED if _DOTS.fullmatch(self.text, begin, self.pos) else UNREADABLE
 
     def _skip_element(self) -> None:
         """Go to the comma or bracket that ends the element at hand."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from memorypipe.llm.replies.hollow import is_elision, says_more, why_hollow
 from memorypipe.llm.replies.lenient_json import UNREADABLE, CutArray, CutObject
 from memorypipe.llm.replies.scan import ITEMS, NO_ANSWER, find_answer
 from memorypipe.llm.replies.shapes import (
@@ -226,9 +227,13 @@ def _read(
     answer = find_answer(text, lambda value: grade_list(value, wrappers, is_item))
     if answer is None or (cut and answer.in_reasoning):
         return _nothing(text, cut=cut)
-    raw = [item for value in answer.values for item in items_of(value, wrappers, is_item)]
+    given = [item for value in answer.values for item in items_of(value, wrappers, is_item)]
+    raw = [item for item in given if not is_elision(item)]
     items = [item for item in map(parse, raw) if item is not None]
-    complete = answer.complete and not cut
+    if not items and (why := why_hollow(text, answer.values, elided=len(given) > len(raw))):
+        return _Items((), len(raw), 0, False, *why)
+    left_out = len(given) > len(raw) or any(map(says_more, answer.values))
+    complete = answer.complete and not cut and not left_out
     dropped = len(raw) - len(items)
     status, error = _judge(len(items), dropped, complete=complete)
     # What is not storable comes as it is or in an escape; mostly it is enough to look for both.

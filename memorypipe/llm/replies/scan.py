@@ -7,13 +7,23 @@ from typing import Any, Final
 
 from memorypipe.llm.replies.lenient_json import CutArray, CutObject, decode_at
 
-__all__ = ["EMPTY", "ITEMS", "NO_ANSWER", "WRAPPER", "Answer", "Grade", "find_answer"]
+__all__ = [
+    "EMPTY",
+    "EMPTY_WRAPPER",
+    "ITEMS",
+    "NO_ANSWER",
+    "WRAPPER",
+    "Answer",
+    "Grade",
+    "find_answer",
+]
 
 # How well a decoded value fits the shape that was asked for.
 NO_ANSWER: Final = 0
 EMPTY: Final = 1  # a bare empty list
 ITEMS: Final = 2  # a bare item, or a bare list of them
-WRAPPER: Final = 3  # an object that names its list
+EMPTY_WRAPPER: Final = 3  # an object that names its list, with nothing in it
+WRAPPER: Final = 4  # an object that names its list
 
 Grade = Callable[[Any], int]
 
@@ -37,6 +47,10 @@ _STOP = re.compile(f"{_TAG_PATTERN}|{_OPENING_PATTERN}", re.IGNORECASE)
 _FENCE = re.compile(r"\s*(?:```\w*\s*)?")
 # What may stand between two values that are meant together.
 _GAP = re.compile(r"(?:[\s,;]|```\w*)*")
+# What may stand around a value that has its line to itself.
+_MARKS = "\"'`*"
+_ANNOUNCING = (":", ">", "▷", "]")
+_AROUND_CHARS = 16
 _NESTED = re.compile(r"\s*[\]},]")
 
 
@@ -73,7 +87,8 @@ def find_answer(text: str, grade: Grade) -> Answer | None:
     """Find the values of the right shape that a reply ends up with.
 
     Reasoning blocks are skipped where they stand around the JSON, never inside its strings. The
-    first value of the best grade wins; behind reasoning that never ends, the last.
+    first value of the best grade wins; behind reasoning that never ends, the last. An empty bare
+    list within a sentence is none.
 
     Args:
         text: The reply.
@@ -142,7 +157,7 @@ def _candidates(text: str, grade: Grade) -> tuple[list[_Candidate], bool]:
             if candidate := decoder.candidate(stop.start()):
                 found.append(candidate)
                 # Of a bare item that is cut the inside is left to look at.
-                narrow = candidate.cut and candidate.grade < WRAPPER
+                narrow = candidate.cut and candidate.grade < EMPTY_WRAPPER
                 pos = pos if narrow else candidate.end
         elif not _opens(stop):
             if _has_answer(found) and not text[stop.end() :].strip():
@@ -202,9 +217,10 @@ class _Decoder:
             self._failures += 1
             return None
         value, grade = decoded.value, self._grade(decoded.value)
+        within_text = grade == EMPTY and not _stands_alone(self._text, start, decoded.end)
         if grade == NO_ANSWER:
             value, grade = _inner(value, self._grade)
-        elif self._within_cut and grade < WRAPPER:
+        elif within_text or (self._within_cut and grade < EMPTY_WRAPPER):
             self._failures += 1
             return None
         candidate = _Candidate(
@@ -221,11 +237,19 @@ class _Decoder:
         return candidate
 
 
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    """Whether a value has its line to itself, but for what announces it."""
+    line, rest = text[max(start - _AROUND_CHARS, 0) : start], text[end : end + _AROUND_CHARS]
+    before = "".join(line.rpartition("\n")[2].split()).rstrip(_MARKS)
+    after = "".join(rest.partition("\n")[0].split()).strip(f"{_MARKS}.")
+    return (not before or before.endswith(_ANNOUNCING)) and not after
+
+
 def _inner(value: Any, grade: Grade) -> tuple[Any, int]:
     """The first wrapper inside a value of another shape, else the value itself."""
     for child in _descendants(value):
-        if isinstance(child, dict) and grade(child) == WRAPPER:
-            return child, WRAPPER
+        if isinstance(child, dict) and (found := grade(child)) >= EMPTY_WRAPPER:
+            return child, found
     return value, NO_ANSWER
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from memorypipe.llm.replies.lenient_json import CutArray, CutObject
-from memorypipe.llm.replies.scan import EMPTY, ITEMS, NO_ANSWER, WRAPPER
+from memorypipe.llm.replies.scan import EMPTY, EMPTY_WRAPPER, ITEMS, NO_ANSWER, WRAPPER
 
 __all__ = ["IsItem", "first", "folded", "grade_list", "items_of", "string_of", "text_of"]
 
@@ -47,8 +47,8 @@ def text_of(value: Any) -> str | None:
 def grade_list(value: Any, wrappers: Collection[str], is_item: IsItem) -> int:
     """Judge how well a value fits: see `reply_scan`."""
     if isinstance(value, dict):
-        if _lists(value, wrappers, is_item):
-            return WRAPPER
+        if lists := _lists(value, wrappers, is_item):
+            return WRAPPER if any(lists) else EMPTY_WRAPPER
         return ITEMS if _is_whole_item(value, is_item) else NO_ANSWER
     if not isinstance(value, list):
         return NO_ANSWER
@@ -79,12 +79,21 @@ def _lists(value: dict[str, Any], wrappers: Collection[str], is_item: IsItem) ->
         if key.strip().lower() in wrappers
     ]
     lists = [part for part in parts if part is not None]
-    if lists or len(value) != 1:
+    if any(lists) or not (lists or len(value) == 1):
         return lists
-    # One unknown key around a list of objects is a wrapper too. Around strings it may be anything.
-    (content,) = value.values()
-    objects = isinstance(content, list) and any(isinstance(item, dict) for item in content)
-    return [content] if objects and grade_list(content, (), is_item) == ITEMS else []
+    # One unknown key around a list of objects is a wrapper too, and so is one beside an empty
+    # list. Around strings it may be anything.
+    others = [
+        content
+        for key, content in value.items()
+        if isinstance(content, list) and key.strip().lower() not in wrappers
+    ]
+    return [content for content in others if _holds_objects(content, is_item)] or lists
+
+
+def _holds_objects(content: list[Any], is_item: IsItem) -> bool:
+    objects = any(isinstance(item, dict) for item in content)
+    return objects and grade_list(content, (), is_item) == ITEMS
 
 
 def _as_list(content: Any, is_item: IsItem) -> list[Any] | None:
