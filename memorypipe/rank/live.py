@@ -8,7 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from memorypipe.rank.memory import Memory
-from memorypipe.rank.scope_rows import vector_matrix
+from memorypipe.rank.vector_rows import vector_matrix
 
 __all__ = ["live_memories", "live_vectors"]
 
@@ -23,17 +23,21 @@ class _Scopes(Protocol):
         ...
 
 
-def live_memories(table: _Scopes, scope_keys: Sequence[str]) -> dict[str, list[Memory]]:
+def live_memories(
+    table: _Scopes, scope_keys: Sequence[str], *, with_metadata: bool = False
+) -> dict[str, list[Memory]]:
     """Read the live memories of scopes in one pass.
 
     Args:
         table: A memory table, or a view of one.
         scope_keys: The scopes.
+        with_metadata: Whether their metadata is read too.
 
     Returns:
         Scope key → memories, oldest first; scopes without any are left out.
     """
     columns = ["scope_key", "memory_id", "text", "context", "event_time", "updated_at"]
+    columns += ["metadata"] * with_metadata
     rows = table.read_scopes(scope_keys, columns).to_pylist()
     # What nothing dates is as old as its last change.
     rows.sort(key=lambda r: (r["event_time"] or r["updated_at"], r["updated_at"], r["memory_id"]))
@@ -44,6 +48,7 @@ def live_memories(table: _Scopes, scope_keys: Sequence[str]) -> dict[str, list[M
             text=row["text"],
             context=row["context"],
             event_time=row["event_time"],
+            metadata=row.get("metadata"),
         )
         found.setdefault(row["scope_key"], []).append(memory)
     return found

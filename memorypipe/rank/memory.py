@@ -16,12 +16,14 @@ class Memory:
         text: What it says.
         context: Free text that goes with it.
         event_time: When it was said (UTC); None where nothing tells.
+        metadata: A JSON object; None where it has none, or nobody asked for it.
     """
 
     id: str
     text: str
     context: str | None = None
     event_time: datetime | None = None
+    metadata: str | None = None
 
     def to_cell(self) -> dict[str, Any]:
         """Give the memory as an item of an `existing` cell; what is not known is left out."""

@@ -15,12 +15,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memorypipe.rank.fusion import best_places, fused_scores
+from memorypipe.rank.id_order import places_by_scope
 from memorypipe.rank.keyword import keyword_scores
 from memorypipe.rank.lookup import Lookup
 from memorypipe.rank.memory import memory_cell
-from memorypipe.rank.vector import MISSING, cosines, unit_rows
+from memorypipe.rank.vector import MISSING, unit_rows
+from memorypipe.rank.vector_rows import VectorRows
 
-__all__ = ["Request", "ScopedRows", "vector_matrix"]
+__all__ = ["Request", "ScopedRows"]
 
 _COLUMNS = ("scope_key", "memory_id", "text", "context", "event_time", "updated_at")
 
@@ -50,9 +52,8 @@ class ScopedRows:
 
     def __init__(self, rows: pa.Table) -> None:
         self._rows = rows
-        self._vectors = vector_matrix(rows["vector"]) if "vector" in rows.column_names else None
-        self._all_have_vectors = self._vectors is None or not rows["vector"].null_count
-        self._places = _places_by_scope(rows["scope_key"], rows["memory_id"].to_pylist())
+        self._vectors = VectorRows(rows["vector"]) if "vector" in rows.column_names else None
+        self._places = places_by_scope(rows["scope_key"], rows["memory_id"])
 
     @staticmethod
     def columns(lookup: Lookup) -> list[str]:
@@ -68,24 +69,20 @@ class ScopedRows:
     def lacking(self, scope_keys: Iterable[str]) -> dict[str, list[int]]:
         """Find the memories of some scopes that have no vector: their texts, and their places."""
         found: dict[str, list[int]] = {}
-        if self._vectors is None or self._all_have_vectors:
+        if self._vectors is None or not self._rows["vector"].null_count:
             return found
         for key in dict.fromkeys(scope_keys):
             places = self._in(key)
-            for place in places[np.isnan(self._vectors[places, 0])].tolist():
+            for place in places[self._vectors.lacks(places)].tolist():
                 found.setdefault(self._texts[place], []).append(place)
         return found
 
     def fill(self, vectors: Mapping[str, Any], places: Mapping[str, Sequence[int]]) -> None:
         """Give memories that had none the vectors of their texts."""
-        if self._vectors is None or not vectors:
-            return
-        width = len(next(iter(vectors.values())))
-        if self._vectors.shape[1] != width:
-            # Those of another embedder came as null: none is lost.
-            self._vectors = np.full((self._rows.num_rows, width), np.nan, np.float32)
-        for text, vector in vectors.items():
-            self._vectors[list(places[text])] = vector
+        if self._vectors is not None and vectors:
+            # Those of another embedder, and another width, came as null: none is lost.
+            given = {place: vectors[text] for text in vectors for place in places[text]}
+            self._vectors.fill(given)
 
     def choose(
         self, requests: Sequence[Request], lookup: Lookup, vectors: Mapping[str, Any]
@@ -213,46 +210,8 @@ class ScopedRows:
             asked = queries[start : start + len(numbers)]
             start += len(numbers)
             held = places[slot]
-            low, high = int(held.min()), int(held.max()) + 1
-            if high - low == len(held):
-                # Rows that lie together are compared where they lie, and then put in order.
-                scores[numbers, : len(held)] = cosines(asked, self._vectors[low:high])[
-                    :, held - low
-                ]
-            else:
-                scores[numbers, : len(held)] = cosines(asked, self._vectors[held])
+            scores[numbers, : len(held)] = self._vectors.cosines(asked, held)
         return scores
 
 
 _NOWHERE = np.empty(0, np.int64)
-
-
-def vector_matrix(column: pa.ChunkedArray) -> NDArray[np.float32]:
-    """Give a column of vectors as a matrix of its own, NaN where there is none."""
-    dim = column.type.list_size
-    matrix = np.empty((len(column), dim), np.float32)
-    start = 0
-    for chunk in column.chunks:
-        values = chunk.values.to_numpy(zero_copy_only=False)
-        block = values.reshape(-1, dim)[chunk.offset : chunk.offset + len(chunk)]
-        matrix[start : start + len(chunk)] = block
-        start += len(chunk)
-    if column.null_count:
-        matrix[np.asarray(column.is_null())] = np.nan
-    return matrix
-
-
-def _places_by_scope(
-    scope_keys: pa.ChunkedArray, names: Sequence[str]
-) -> dict[str, NDArray[np.int64]]:
-    """Group rows by scope, each group in the order of the ids."""
-    keys = scope_keys.combine_chunks().dictionary_encode()
-    codes = np.asarray(keys.indices)
-    order = np.argsort(codes, kind="stable")
-    groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(order) else []
-    return {
-        keys.dictionary[int(codes[group[0]])].as_py(): np.array(
-            sorted(group.tolist(), key=names.__getitem__), np.int64
-        )
-        for group in groups
-    }

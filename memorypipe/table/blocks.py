@@ -78,7 +78,9 @@ def forgotten_payload(text_hashes: Collection[str]) -> str:
 
 
 def read_blocks(snapshot: Snapshot, scope_keys: Collection[str]) -> Blocks:
-    """Read what is forgotten in some scopes."""
+    """Read what is forgotten in some scopes; nothing is read where nothing ever was."""
+    if not snapshot.head.has_forgotten:
+        return Blocks()
     where = Where(scope_keys=scope_keys, events=[FORGET_EVENT], rows="current")
     return blocks_of(snapshot.scan(BLOCK_COLUMNS, where))
 

@@ -17,8 +17,8 @@ from memorypipe.llm.embed.types import Embedder
 from memorypipe.llm.embed.unit_vectors import embed_texts
 from memorypipe.rank.fusion import best_places, fused, fused_scores, fusion_depth
 from memorypipe.rank.keyword import keyword_scores
-from memorypipe.rank.scope_rows import vector_matrix
 from memorypipe.rank.vector import MISSING, cosines, unit_rows
+from memorypipe.rank.vector_rows import vector_matrix
 from memorypipe.schema import table_schema
 from memorypipe.table.live_rows import live_rows
 from memorypipe.table.search_all import Wanted, filtered

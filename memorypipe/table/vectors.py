@@ -8,8 +8,9 @@ import pyarrow.compute as pc
 
 __all__ = ["fixed_width", "no_vectors", "one_chunk", "take_vectors"]
 
-# Nulls of a fixed-width list take as much room as values do: many rows share one such chunk.
-_NULL_ROWS = 1 << 13
+# Nulls of a fixed-width list take as much room as values do: many rows share one such chunk. It is
+# large, since a writer takes as many rows at a time as a chunk has, and few at a time are dear.
+_NULL_BYTES = 1 << 25
 
 
 def no_vectors(num_rows: int, width: int) -> pa.ChunkedArray:
@@ -20,8 +21,9 @@ def no_vectors(num_rows: int, width: int) -> pa.ChunkedArray:
         [None, None, None]
     """
     kind = pa.list_(pa.float32(), width)
-    chunk = pa.nulls(min(num_rows, _NULL_ROWS), kind)
-    whole, rest = divmod(num_rows, _NULL_ROWS)
+    size = max(_NULL_BYTES // (4 * width), 1)
+    chunk = pa.nulls(min(num_rows, size), kind)
+    whole, rest = divmod(num_rows, size)
     return pa.chunked_array([*[chunk] * whole, chunk[:rest]], kind)
 
 

@@ -17,6 +17,7 @@ from memorypipe.errors import HistoryGoneError, InvalidArgumentError, TableError
 from memorypipe.llm.batch.records import BatchFolder
 from memorypipe.llm.journal.open import take_inventory
 from memorypipe.pipeline.plan import Plan
+from memorypipe.table.erasing.erase import erase
 from memorypipe.table.erasing.requests import EraseRequest
 from memorypipe.table.storage import Storage
 from memorypipe.table.table import MemoryTable
@@ -31,6 +32,7 @@ from tests.support.erasable import (
     message_of,
     scope_of,
 )
+from tests.support.memory_table import memory_table
 from tests.support.table_actions import USER, SteppingClock, actions, add, ledger, minted
 
 EVERYTHING = ("live", "deleted", "invalid", "expired", "history")
@@ -410,3 +412,12 @@ def test_indexes_and_tags_keep_nothing(tmp_path: Path) -> None:
     receipt = table.erase([erase_scope(7)])
     assert receipt.is_complete
     assert traces_of(table.uri, marker_of(7), key_of(7)) == []
+
+
+def test_nothing_is_erased_where_what_is_left_could_not_be_searched() -> None:
+    storage, clock = memory_table()._storage, SteppingClock()
+    request = EraseRequest(scope=USER)
+    MemoryTable("memory://table", storage, clock).commit(actions(add("Likes tea")), run_id="a")
+    with pytest.raises(InvalidArgumentError, match="Nothing was erased"):
+        erase(storage, "memory://table", [request], clock=clock)
+    assert MemoryTable("", storage, clock).count() == 1

@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from memorypipe import ids
+from memorypipe.errors import InvalidArgumentError
 from memorypipe.table.erasing.requests import EraseRequest
-from memorypipe.table.erasing.sweep import Sweep, sweep
+from memorypipe.table.erasing.sweep import Sweep, check_searchable, sweep
 from memorypipe.table.erasing.targets import Targets
 
 GONE, OTHER = {"user_id": "person-1"}, {"user_id": "person-2"}
@@ -109,3 +110,13 @@ def test_where_nothing_is_nothing_is_found(tmp_path: Path) -> None:
 def test_what_is_too_short_to_be_searched_is_counted(tmp_path: Path) -> None:
     found = search(tmp_path, "tea", "run", TEXT)
     assert (found.texts, found.too_short) == (2, 2)
+
+
+@pytest.mark.parametrize("place", ["memory://table", "az://container/table"])
+def test_a_place_whose_files_cannot_be_read_is_refused_before_anything(place: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=rf"'{place}'.*Nothing was erased"):
+        check_searchable([place])
+
+
+def test_a_folder_can_be_searched_even_before_it_is_made(tmp_path: Path) -> None:
+    check_searchable([str(tmp_path), str(tmp_path / "new")])

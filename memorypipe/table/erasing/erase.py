@@ -27,7 +27,7 @@ from memorypipe.table.erasing.needles import MIN_NEEDLE_BYTES
 from memorypipe.table.erasing.receipt import Receipt, Removed
 from memorypipe.table.erasing.requests import EraseRequest
 from memorypipe.table.erasing.short_names import ShortNames
-from memorypipe.table.erasing.sweep import sweep
+from memorypipe.table.erasing.sweep import check_searchable, sweep
 from memorypipe.table.erasing.targets import Targets, scope_values
 from memorypipe.table.ledger import remove_ledgers, unnamed_ledgers
 from memorypipe.table.parquet.mirror import MirroredStorage
@@ -159,12 +159,13 @@ def erase(
         journals: Addresses of reply journals elsewhere.
 
     Raises:
-        InvalidArgumentError: For no requests.
+        InvalidArgumentError: For no requests, or a place whose files cannot be searched.
         TableError: While a run is under way: it would write down again what is erased.
     """
     _check_requests(requests)
     started_at = read_clock(clock)
     beside = _Beside.of(uri, journals)
+    check_searchable([uri])
     _check_idle(beside, clock)
     snapshot = storage.snapshot()
     check_writable(snapshot)

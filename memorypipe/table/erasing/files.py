@@ -197,7 +197,10 @@ def _json_change(path: Path, words: Collection[str], own: ShortNames) -> FileCha
 
 
 def _without_path(record: Any, own: ShortNames) -> Any:
-    """Take out of an import's manifest whose export it was, where the file's name tells it."""
+    """Take out of a manifest whose export was imported, or whose actions were filtered."""
+    match record:
+        case {"filtered": {"where": str(where)} as filtered} if own.named_in(where):
+            record = {**record, "filtered": {**filtered, "where": ERASED}}
     match record:
         case {"source": {"path": str(path)} as source} if own.named_in(path):
             return {**record, "source": {**source, "path": ERASED}}

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from memorypipe.errors import InvalidArgumentError
 from memorypipe.llm.journal.catalog import SEGMENT_SUFFIX
 from memorypipe.llm.journal.lines import scope_of
 from memorypipe.table.erasing.needles import Needles, text_buffers
@@ -23,7 +24,7 @@ from memorypipe.table.erasing.targets import Targets, scope_values
 from memorypipe.table.lance.values import lance_batches
 from memorypipe.table.records import SYSTEM_TYPES
 
-__all__ = ["Leftover", "Sweep", "sweep"]
+__all__ = ["Leftover", "Sweep", "check_searchable", "sweep"]
 
 # Folders beside the table whose files are evidence.
 _EVIDENCE = frozenset({"batches", "journal", "runs"})
@@ -97,6 +98,24 @@ def sweep(
     for place in places:
         search.place(place, is_evidence=place in journals)
     return search.result()
+
+
+def check_searchable(places: Sequence[str]) -> None:
+    """Check that `sweep` can list and read places.
+
+    Raises:
+        InvalidArgumentError: For one that it cannot.
+    """
+    for place in places:
+        try:
+            filesystem, root, _ = _filesystem(place)
+            filesystem.get_file_info(root)
+        except (OSError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"{place!r} cannot be searched for what would be erased there: {error}. Nothing "
+                "was erased. Erase where every file can be read: on a local or mounted folder, or "
+                "at an s3:// or gs:// address; copy the table there first."
+            ) from error
 
 
 class _Search:

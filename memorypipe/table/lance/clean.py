@@ -19,6 +19,7 @@ from memorypipe.table.lance.dataset import (
 )
 from memorypipe.table.lance.tidy import merge
 from memorypipe.table.records import head_row
+from memorypipe.table.storage import RaceLostError
 
 __all__ = ["clean", "purge"]
 
@@ -64,8 +65,8 @@ def clean(uri: str, *, older_than: timedelta, now: datetime) -> None:
 def purge(uri: str) -> None:
     """Leave no file but those of the newest version, and in those no row that was taken out.
 
-    A commit under way can have written files that no version names. It has read the head that is
-    replaced here, after the files were listed, so it cannot land: they go, too.
+    A commit or a merge under way can have written files that no version names yet. It has read a
+    version that is overwritten here, after the files were listed, so it cannot land: they go, too.
 
     Args:
         uri: Of the dataset.
@@ -76,10 +77,16 @@ def purge(uri: str) -> None:
     """
     filesystem, root = _place(uri)
     files = [info.path for info in _files(filesystem, root)]
-    _, head_fragment = find_head(open_dataset(uri))
-    merge(open_dataset(uri), [head_fragment], rows=_MOST_ROWS, materialise=True)
-    _replace_head(open_dataset(uri))
-    _rebuild_indexes(open_dataset(uri))
+    dataset = open_dataset(uri)
+    # Of this very version: in the next one another fragment holds the head, which must stay alone.
+    merge(dataset, [find_head(dataset)[1]], rows=_MOST_ROWS, materialise=True)
+    dataset = open_dataset(uri)
+    had_index = any(index.name == SCOPE_INDEX for index in dataset.describe_indices())
+    _overwrite(dataset)
+    if had_index:
+        # A commit that comes first wins; rows that no index holds are found too.
+        with contextlib.suppress(OSError):
+            index_scopes(open_dataset(uri), anew=True)
     dataset = open_dataset(uri)
     for tag in dataset.tags.list():
         dataset.tags.delete(tag)
@@ -94,27 +101,23 @@ def _rewrite_deleted(dataset: Any) -> None:
         merge(dataset, whole, rows=_MOST_ROWS, materialise=True)
 
 
-def _replace_head(dataset: Any) -> None:
-    """Write the head row anew: nothing changes, but who has read the old one cannot commit."""
-    head, head_fragment = find_head(dataset)
-    operation = lance.LanceOperation.Update(
-        removed_fragment_ids=[head_fragment],
-        updated_fragments=[],
-        new_fragments=write(dataset.uri, head_row(head)),
-    )
-    commit_operation(dataset, operation)
+def _overwrite(dataset: Any) -> None:
+    """Put the same rows in the place of all versions before: nothing that read one can land.
 
+    Indexes do not outlast it: they keep entries of rows that were.
 
-def _rebuild_indexes(dataset: Any) -> None:
-    """Build indexes from the rows that are there: what was merged keeps entries of those that were.
-
-    Only the index of scopes is worth having at any time; the others go until they are asked for.
+    Raises:
+        RaceLostError: Where a commit came first.
     """
-    for index in dataset.describe_indices():
-        if index.name == SCOPE_INDEX:
-            index_scopes(dataset, anew=True)
-        else:
-            dataset.drop_index(index.name)
+    head, head_fragment = find_head(dataset)
+    others = [each for each in dataset.get_fragments() if each.fragment_id != head_fragment]
+    if any(each.num_deletions for each in others):
+        raise RaceLostError(f"Another commit to {dataset.uri!r} came first.")
+    # The head comes last: see `find_head`.
+    fragments = [*(each.metadata for each in others), *write(dataset.uri, head_row(head))]
+    operation = lance.LanceOperation.Overwrite(dataset.schema, fragments)
+    # Retried by Lance it would overwrite what came meanwhile.
+    commit_operation(dataset, operation, max_retries=0)
 
 
 def _remove_unnamed(uri: str, filesystem: pafs.FileSystem, root: str, files: list[str]) -> None:

@@ -1,8 +1,9 @@
 """Cluster a Lance dataset: the live rows of a scope side by side, history behind them.
 
 The table becomes a few sorted fragments; a look-up of one scope then reads few pages of each.
-Rows are sorted in groups that fit into memory, one transaction per group. Fragments that are
-sorted and large stay as they are, so doing it again costs little.
+Fragments are sorted in groups that fit into memory, one transaction per group; one that is larger
+is a group of its own, and is read as many rows at a time as fit. Fragments that are sorted and
+large stay as they are, so doing it again costs little.
 """
 
 from collections.abc import Iterator
@@ -20,8 +21,8 @@ __all__ = ["SCOPE_INDEX", "cluster", "groups", "index_scopes"]
 
 SCOPE_INDEX = "scope_key_idx"
 
-# A group in memory: its rows, and once more in their new order.
-_GROUP_BYTES = 1 << 29
+# Rows of a group, as they lie in memory.
+_ROOM_BYTES = 1 << 29
 _ROW_BYTES = 1 << 10  # without the vector
 _MIN_ROWS = 1 << 12
 
@@ -39,7 +40,7 @@ def groups(dataset: Any, head_fragment: int, vector_dim: int) -> list[list[int]]
         head_fragment: Left as it is.
         vector_dim: Width of the vectors.
     """
-    most = max(_GROUP_BYTES // (_ROW_BYTES + 4 * vector_dim), _MIN_ROWS)
+    most = _most_rows(vector_dim, _ROOM_BYTES)
     chosen: list[list[int]] = []
     room = 0
     for fragment in dataset.get_fragments():
@@ -60,6 +61,10 @@ def groups(dataset: Any, head_fragment: int, vector_dim: int) -> list[list[int]]
     ]
 
 
+def _most_rows(vector_dim: int, room_bytes: int) -> int:
+    return max(room_bytes // (_ROW_BYTES + 4 * vector_dim), _MIN_ROWS)
+
+
 def _is_sorted(fragment: Any) -> bool:
     """Tell whether a fragment is as `cluster` would leave it, but for a few deleted rows."""
     if fragment.num_deletions > _DELETED * fragment.physical_rows:
@@ -72,7 +77,7 @@ def _is_sorted(fragment: Any) -> bool:
     return not pc.any(pc.less(scopes[1:], scopes[:-1])).as_py()
 
 
-def cluster(dataset: Any, group: list[int]) -> None:
+def cluster(dataset: Any, group: list[int], *, room_bytes: int = _ROOM_BYTES) -> None:
     """Write the fragments of a group anew, sorted, in one transaction.
 
     A commit that closes a row of these fragments meanwhile wins over it.
@@ -80,6 +85,7 @@ def cluster(dataset: Any, group: list[int]) -> None:
     Args:
         dataset: At one version.
         group: Numbers of fragments.
+        room_bytes: Of the rows that are read at a time.
 
     Raises:
         RaceLostError: Where a commit, or another process's maintenance, came first.
@@ -87,24 +93,43 @@ def cluster(dataset: Any, group: list[int]) -> None:
     fragments = [dataset.get_fragment(number) for number in group]
     if None in fragments:
         raise RaceLostError(f"Fragments of {dataset.uri!r} were merged meanwhile.")
+    keys = [key for key, _ in _SORT_KEYS]
     with reading(dataset.uri):
-        rows = pa.concat_tables([fragment.to_table() for fragment in fragments])
-    # Taking from many chunks looks through all of them, each time.
-    rows = rows.combine_chunks()
-    order = pc.sort_indices(rows, sort_keys=_SORT_KEYS)
-    reader = pa.RecordBatchReader.from_batches(rows.schema, _in_order(rows, order))
+        rows = pa.concat_tables([each.to_table(columns=keys) for each in fragments])
+    order = pc.sort_indices(rows.combine_chunks(), sort_keys=_SORT_KEYS)
+    # While they are brought into one piece they are there twice.
+    most = _most_rows(dataset.schema.field("vector").type.list_size, room_bytes // 2)
+    batches = _in_order(dataset, _positions(dataset, group)[np.asarray(order)], most)
+    reader = pa.RecordBatchReader.from_batches(dataset.schema, batches)
     operation = lance.LanceOperation.Update(
         removed_fragment_ids=group,
         updated_fragments=[],
-        new_fragments=write(dataset.uri, reader) if rows.num_rows else [],
+        new_fragments=write(dataset.uri, reader) if len(order) else [],
     )
     commit_operation(dataset, operation)
 
 
-def _in_order(rows: pa.Table, order: pa.Array) -> Iterator[pa.RecordBatch]:
-    """Take rows in a new order, some at a time."""
-    for start in range(0, len(order), _MIN_ROWS):
-        yield from rows.take(order.slice(start, _MIN_ROWS)).combine_chunks().to_batches()
+def _positions(dataset: Any, group: list[int]) -> Any:
+    """Give the place in the dataset of each row of some fragments."""
+    found, start = {}, 0
+    for fragment in dataset.get_fragments():
+        rows = fragment.count_rows()
+        found[fragment.fragment_id] = np.arange(start, start + rows)
+        start += rows
+    return np.concatenate([found[number] for number in group])
+
+
+def _in_order(dataset: Any, positions: Any, most: int) -> Iterator[pa.RecordBatch]:
+    """Read rows in a new order: so many at a time, given a few at a time."""
+    for start in range(0, len(positions), most):
+        wanted = positions[start : start + most]
+        ascending = np.sort(wanted)
+        # Taking from many chunks looks through all of them, each time.
+        rows = dataset.take(ascending.tolist()).combine_chunks()
+        places = np.searchsorted(ascending, wanted)
+        for first in range(0, len(places), _MIN_ROWS):
+            few = rows.take(pa.array(places[first : first + _MIN_ROWS]))
+            yield from few.combine_chunks().to_batches()
 
 
 def index_scopes(dataset: Any, *, anew: bool = False) -> None:

@@ -17,8 +17,8 @@ from lance.query import MatchQuery
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.rank.fusion import best_places
 from memorypipe.rank.keyword import keyword_scores
-from memorypipe.rank.scope_rows import vector_matrix
 from memorypipe.rank.vector import MISSING, cosines
+from memorypipe.rank.vector_rows import vector_matrix
 from memorypipe.table.lance.dataset import reading
 from memorypipe.table.search_all import FOUND, Wanted, is_served
 

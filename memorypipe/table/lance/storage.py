@@ -36,6 +36,7 @@ from memorypipe.table.lance.search import refresh_indexes, search_all
 from memorypipe.table.lance.tidy import tidy
 from memorypipe.table.records import Head, head_row
 from memorypipe.table.search_all import Wanted
+from memorypipe.table.side_by_side import in_two
 from memorypipe.table.storage import RaceLostError, Where, left_out
 from memorypipe.table.times import now_utc
 
@@ -86,10 +87,11 @@ class LanceSnapshot:
     def commit(self, *, closed: pa.Array, rows: pa.Table, head: pa.Table) -> None:
         """Replace closed rows and head, as one Lance transaction."""
         try:
-            with reading(self.uri):
-                updated, removed = _without_rows(self.dataset, closed)
-            # The head comes last: see `LanceStorage.snapshot`.
-            fragments = [*write(self.uri, rows), *write(self.uri, head)]
+            (updated, removed), fragments = in_two(
+                lambda: self._without(closed),
+                # The head comes last: see `find_head`.
+                lambda: [*write(self.uri, rows), *write(self.uri, head)],
+            )
         except OSError as error:
             if "different schema" in str(error):
                 # Fragments are written for the newest version, whose vectors are of another width.
@@ -101,6 +103,10 @@ class LanceSnapshot:
             new_fragments=fragments,
         )
         commit_operation(self.dataset, operation)
+
+    def _without(self, closed: pa.Array) -> tuple[list[Any], list[int]]:
+        with reading(self.uri):
+            return _without_rows(self.dataset, closed)
 
     def replace_vectors(self, revector: Revector, *, rows: pa.Table, head: pa.Table) -> None:
         """Give all rows new vectors, as one Lance transaction."""
@@ -200,11 +206,12 @@ class LanceStorage:
     def _insist(self, work: Callable[[str], None], done: str) -> None:
         """Do it again and again while commits come first."""
         for _ in range(_MAX_RACES - 1):
-            with contextlib.suppress(OSError, RaceLostError):
+            with contextlib.suppress(OSError, RaceLostError), reading(self._dataset_uri):
                 work(self._dataset_uri)
                 return
         try:
-            work(self._dataset_uri)
+            with reading(self._dataset_uri):
+                work(self._dataset_uri)
         except OSError as error:
             raise TableError(f"The table at {self.uri!r} cannot be {done}: {error}") from error
 

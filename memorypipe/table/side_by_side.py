@@ -1,0 +1,54 @@
+"""Doing independent work at once, in threads: Arrow, numpy and Lance mostly need no Python lock."""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+__all__ = ["WORKERS", "in_two", "side_by_side"]
+
+Result = TypeVar("Result")
+Other = TypeVar("Other")
+
+WORKERS: Final = min(4, os.cpu_count() or 1)
+"""How many threads work at once: more would only hold more rows in memory."""
+
+
+def side_by_side(works: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Do independent work, as much at once as there are workers.
+
+    Args:
+        works: What to do; each is done, whatever becomes of the others.
+
+    Returns:
+        What they return, in their order.
+
+    Raises:
+        Exception: What the first of them raises that does.
+
+    Example:
+        >>> side_by_side([lambda: 1, lambda: 2])
+        [1, 2]
+    """
+    if len(works) == 1 or WORKERS == 1:
+        return [work() for work in works]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        return [running.result() for running in [pool.submit(work) for work in works]]
+
+
+def in_two(work: Callable[[], Result], other: Callable[[], Other]) -> tuple[Result, Other]:
+    """Do two things at once, the second in this thread.
+
+    Raises:
+        Exception: What the second raises, else what the first does.
+
+    Example:
+        >>> in_two(lambda: 1, lambda: "b")
+        (1, 'b')
+    """
+    if WORKERS == 1:
+        return work(), other()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(work)
+        result = other()
+        return running.result(), result
