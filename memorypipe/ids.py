@@ -2,11 +2,13 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import orjson
 
 from memorypipe.errors import InvalidArgumentError
+from memorypipe.id_key import NO_ID_KEY
 from memorypipe.text import clean, normalise
 
 __all__ = [
@@ -23,22 +25,22 @@ __all__ = [
 
 MAX_SCOPE_PAIRS = 5
 
-_HASHER = hashlib.blake2b(digest_size=16)
 _JSON_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 
-def digest(*parts: Any, size: int = 16) -> bytes:
+def digest(*parts: Any, size: int = 16, key: bytes = NO_ID_KEY) -> bytes:
     """Hash JSON-like parts; the boundaries between parts count.
 
     Args:
         *parts: Strings, numbers, None, lists or mappings (keys are sorted).
         size: Length of the hash in bytes.
+        key: As from `memorypipe.id_key.read_id_key`.
 
     Returns:
-        BLAKE2b of the parts' JSON array.
+        BLAKE2b of the parts' JSON array, keyed where there is a key.
     """
     encoded = orjson.dumps(parts, option=_JSON_OPTIONS)
-    return hashlib.blake2b(encoded, digest_size=size).digest()
+    return hashlib.blake2b(encoded, digest_size=size, key=key).digest()
 
 
 def check_scope(scope: Mapping[str, Any]) -> dict[str, str]:
@@ -94,7 +96,9 @@ def scope_key(scope: Mapping[str, Any]) -> str:
     return orjson.dumps(list(check_scope(scope).items())).decode()
 
 
-def memory_id(record_type: str, scope_key: str, text: str, ordinal: int = 0) -> str:
+def memory_id(
+    record_type: str, scope_key: str, text: str, ordinal: int = 0, *, key: bytes = NO_ID_KEY
+) -> str:
     """Mint the id of a memory from what it says: the same backfill mints the same ids.
 
     Args:
@@ -102,28 +106,34 @@ def memory_id(record_type: str, scope_key: str, text: str, ordinal: int = 0) -> 
         scope_key: As from `scope_key`; "" where a cell has no scope.
         text: The memory's text; only its normalised form counts.
         ordinal: 0, or the lowest number whose id was never used for something else.
+        key: That of the table.
 
     Example:
         >>> memory_id("memory", "", "Likes tea") == memory_id("memory", "", " likes  TEA")
         True
     """
-    return memory_id_of_normalised(record_type, scope_key, normalise(text), ordinal)
+    return memory_id_of_normalised(record_type, scope_key, normalise(text), ordinal, key=key)
 
 
 def memory_id_of_normalised(
-    record_type: str, scope_key: str, normalised: str, ordinal: int = 0
+    record_type: str, scope_key: str, normalised: str, ordinal: int = 0, *, key: bytes = NO_ID_KEY
 ) -> str:
     """Mint as `memory_id` does, from a text whose normalised form is at hand."""
     # Spelt out from `digest`, as this runs for every ADD: copying a hasher takes half the time
     # of making one.
-    hasher = _HASHER.copy()
+    hasher = _hasher(key).copy()
     hasher.update(orjson.dumps((record_type, scope_key, normalised, ordinal)))
     return "mem_" + hasher.hexdigest()
 
 
-def text_hash(text: str) -> str:
-    """Hash a text's normalised form (32 hex digits)."""
-    return digest("text", normalise(text)).hex()
+@lru_cache(maxsize=4)
+def _hasher(key: bytes) -> "hashlib.blake2b":
+    return hashlib.blake2b(digest_size=16, key=key)
+
+
+def text_hash(text: str, *, key: bytes = NO_ID_KEY) -> str:
+    """Hash a text's normalised form (32 hex digits), with the key of the table."""
+    return digest("text", normalise(text), key=key).hex()
 
 
 def message_id(role: str, timestamp: str | None, content: str, occurrence: int = 0) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memorypipe import ids
+from memorypipe.id_key import NO_ID_KEY
 from memorypipe.pipeline.import_mapping import Imported
 from memorypipe.table.pinned import PinnedRead
 from memorypipe.table.rows import STATES
@@ -187,16 +188,16 @@ class KnownMemories:
         return self._by_text.get((asked.record_type, asked.scope_key, asked.text_hash))
 
 
-def asked_of(memory: Imported, store: str | None) -> Asked:
-    """Say what a record of a store is looked up by."""
-    key = ids.scope_key(memory.scope)
+def asked_of(memory: Imported, store: str | None, key: bytes = NO_ID_KEY) -> Asked:
+    """Say what a record of a store is looked up by; `key` is that of the table's ids."""
+    scope_key = ids.scope_key(memory.scope)
     return Asked(
         record_type=memory.record_type,
-        scope_key=key,
-        text_hash=ids.text_hash(memory.text),
+        scope_key=scope_key,
+        text_hash=ids.text_hash(memory.text, key=key),
         memory_id=memory.values.get("memory_id"),
         external_id=memory.values.get("external_id"),
-        minted=ids.memory_id(memory.record_type, key, memory.text),
+        minted=ids.memory_id(memory.record_type, scope_key, memory.text, key=key),
         store=store,
         updated_at=memory.values.get("updated_at"),
     )

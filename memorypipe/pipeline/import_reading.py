@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import orjson
 
 from memorypipe.errors import InvalidArgumentError
+from memorypipe.id_key import NO_ID_KEY
 from memorypipe.llm.embed.resolve import NO_EMBEDDER
 from memorypipe.logs.records import MAX_EXCERPT_CHARS, Record, Reject
 from memorypipe.pipeline.import_known import Asked, KnownMemories, asked_of
@@ -55,6 +56,7 @@ def read_import(
     *,
     table: MemoryTable | None = None,
     vectors_by: str | None = None,
+    id_key: bytes = NO_ID_KEY,
 ) -> ImportRead:
     """Read the memories of an export.
 
@@ -65,6 +67,7 @@ def read_import(
         vectors_by: Name of the embedder that made the vectors of the export, ``"none"`` where
             they are the caller's own; None: what a Parquet export of ours says itself. Vectors
             are taken only where the table's come from the same, and are as wide.
+        id_key: What the table's ids and hashes are made with.
 
     Raises:
         InvalidArgumentError: For `vectors_by` that is not the table's, or where nothing is read.
@@ -78,7 +81,7 @@ def read_import(
         memory = _read_one(record, mapping, read)
         if memory is None:
             continue
-        asked = asked_of(memory, mapping.store)
+        asked = asked_of(memory, mapping.store, id_key)
         if (reason := seen.why_not(asked, record)) is not None:
             read.rejects.append(record.reject(reason))
             continue

@@ -84,10 +84,10 @@ def verify_import(table: MemoryTable, path: str, mapping: ImportMapping) -> Veri
         mapping: The one that it was imported with.
 
     Raises:
-        InvalidArgumentError: If there is no such file.
+        InvalidArgumentError: If there is no such file, or without the key of the table's ids.
         LogFormatError: If a file is not of that kind.
     """
-    read = read_import(path, mapping)
+    read = read_import(path, mapping, id_key=table.read_id_key())
     known = look_up(table, (asked for _, asked in read.memories))
     standings = [standing_of(asked, known) for _, asked in read.memories]
     rejected = [

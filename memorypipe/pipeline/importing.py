@@ -13,7 +13,9 @@ import pyarrow.parquet as pq
 
 from memorypipe import ids
 from memorypipe.errors import PlanError
+from memorypipe.id_key import IdKeySource, fingerprint
 from memorypipe.llm.embed.types import Embedder
+from memorypipe.pipeline.id_keys import id_key_to_apply, id_key_to_plan, key_of
 from memorypipe.pipeline.import_known import Asked, KnownMemories, look_up
 from memorypipe.pipeline.import_mapping import CONSTANT, Imported, ImportMapping
 from memorypipe.pipeline.import_reading import ImportRead, read_import, without_unsure
@@ -104,6 +106,7 @@ def plan_import(  # noqa: PLR0913  # one keyword per independent choice of an im
     vectors_by: str | None = None,
     update: bool = False,
     backend: str | None = None,
+    id_key: IdKeySource | None = None,
     run_id: str | None = None,
     clock: Callable[[], datetime] = now_utc,
 ) -> Plan:
@@ -117,6 +120,7 @@ def plan_import(  # noqa: PLR0913  # one keyword per independent choice of an im
         update: Whether a record updates the memory that has its id also where nothing tells that
             both come from the same store; else it is rejected where it says something new.
         backend: Of the table that is to be made, as for `MemoryTable.open`.
+        id_key: As for `MemoryTable.open`.
         run_id: Names the run; None derives it from the export, the mapping and the version.
         clock: Gives the time of the run.
 
@@ -133,11 +137,12 @@ def plan_import(  # noqa: PLR0913  # one keyword per independent choice of an im
     check_backend(backend)
     table = None
     if MemoryTable.exists(table_uri):
-        table = MemoryTable.open(table_uri, create=False, backend=backend)
+        table = MemoryTable.open(table_uri, create=False, backend=backend, id_key=id_key)
     if table is not None and run_id in table.runs()["run_id"].to_pylist():
         raise PlanError(f"Run {run_id!r} is committed already; choose another run id.")
     base_version = 0 if table is None else table.version
-    read = read_import(path, mapping, table=table, vectors_by=vectors_by)
+    key = key_of(id_key_to_plan(id_key, table))
+    read = read_import(path, mapping, table=table, vectors_by=vectors_by, id_key=key)
     known = look_up(table, (asked for _, asked in read.memories), update=update)
     read = without_unsure(read, known)
     actions = import_actions(read, known)
@@ -159,6 +164,7 @@ def plan_import(  # noqa: PLR0913  # one keyword per independent choice of an im
         "skipped": dict(read.skipped),
         "vectors_left_out": read.vectors_left_out,
         "backend": backend,
+        "id_key": fingerprint(key),
         "versions": {"memorypipe": version("memorypipe")},
     }
     folder.write_json("manifest", manifest)
@@ -190,12 +196,13 @@ def is_import(plan: Plan) -> bool:
     return bool(plan.manifest.get("kind") == IMPORT_KIND)
 
 
-def apply_import(
+def apply_import(  # noqa: PLR0913  # one keyword per independent choice of a table
     plan: Plan,
     *,
     embedder: str | Embedder | None = None,
     backend: str | None = None,
     mirror: str | None = None,
+    id_key: IdKeySource | None = None,
     clock: Callable[[], datetime] = now_utc,
 ) -> RunSummary:
     """Commit an import in one atomic commit, making the table where there is none.
@@ -208,6 +215,7 @@ def apply_import(
         embedder: Makes the vectors that the export does not bring, as for `MemoryTable.open`.
         backend: As for `MemoryTable.open`; None: as the plan says.
         mirror: As for `MemoryTable.open`.
+        id_key: As for `MemoryTable.open`.
         clock: Gives the time of the commit.
 
     Returns:
@@ -223,6 +231,7 @@ def apply_import(
             backend=backend or plan.manifest.get("backend"),
             embedder=embedder,
             mirror=mirror,
+            id_key=id_key_to_apply(id_key, plan.manifest.get("id_key")),
             clock=clock,
         )
         result = table.commit(

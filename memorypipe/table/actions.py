@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,11 @@ import pyarrow.compute as pc
 
 from memorypipe import ids
 from memorypipe.errors import InvalidArgumentError
+from memorypipe.id_key import NO_ID_KEY
 from memorypipe.schema import ACTION_OPTIONS, ACTIONS, LEDGER
 from memorypipe.table.content_hash import content_hash
 from memorypipe.table.records import SYSTEM_TYPES
+from memorypipe.table.side_by_side import in_two
 from memorypipe.table.text_hashes import text_hashes
 from memorypipe.table.vectors import one_chunk, take_vectors
 
@@ -35,19 +37,22 @@ class Batch:
             every ADD has a `memory_id`.
         text_hash: Per action: hash of the text it leaves behind; null for DELETE and NONE.
         scopes: Scope key to scope, for every scope in the batch.
+        id_key: What ids and hashes are made with.
     """
 
     actions: pa.Table
     text_hash: pa.Array
     scopes: Mapping[str, Mapping[str, str]]
+    id_key: bytes = field(default=NO_ID_KEY, repr=False)
 
 
-def check_actions(actions: pa.Table) -> Batch:
+def check_actions(actions: pa.Table, key: bytes = NO_ID_KEY) -> Batch:
     """Check actions and put them in order.
 
     Args:
         actions: Columns of the schema `ACTIONS`, and any of `ACTION_OPTIONS`, in any order;
             further columns are ignored.
+        key: That of the table.
 
     Raises:
         InvalidArgumentError: For a missing column, a null or blank value where one is needed, an
@@ -55,14 +60,23 @@ def check_actions(actions: pa.Table) -> Batch:
             scope's.
     """
     table = _conform(actions, _with_options(actions), "actions")
-    for field in ACTION_OPTIONS:
-        if field.name not in table.column_names:
-            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-    table = _sorted(table)
-    _check_values(table)
-    scopes = _scopes(table)
-    hashes = _text_hashes(table)
-    return Batch(actions=_mint_missing_ids(table), text_hash=hashes, scopes=scopes)
+    for option in ACTION_OPTIONS:
+        if option.name not in table.column_names:
+            table = table.append_column(option, pa.nulls(table.num_rows, option.type))
+    order = _order(table)
+    # Hashing is nearly all Python, and the rest is nearly none.
+    (ordered, scopes), hashes = in_two(
+        lambda: _checked(table, order), lambda: _text_hashes(table, key).take(pa.array(order))
+    )
+    actions = _mint_missing_ids(ordered, key)
+    return Batch(actions=actions, text_hash=hashes, scopes=scopes, id_key=key)
+
+
+def _checked(table: pa.Table, order: Any) -> tuple[pa.Table, dict[str, dict[str, str]]]:
+    """Put rows in order and check their values; with their scopes."""
+    ordered = _sorted(table, order)
+    _check_values(ordered)
+    return ordered, _scopes(ordered)
 
 
 def check_ledger(ledger: pa.Table | None) -> pa.Table:
@@ -102,10 +116,10 @@ def _conform(table: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
         raise InvalidArgumentError(
             f"The {what} lack the columns {missing!r}; they need {schema.names!r}."
         )
-    for field in schema:
-        if not field.nullable and table[field.name].null_count:
+    for each in schema:
+        if not each.nullable and table[each.name].null_count:
             raise InvalidArgumentError(
-                f"Column {field.name!r} of the {what} holds {table[field.name].null_count} nulls; "
+                f"Column {each.name!r} of the {what} holds {table[each.name].null_count} nulls; "
                 "it needs a value in every row."
             )
     try:
@@ -116,13 +130,17 @@ def _conform(table: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
         ) from error
 
 
-def _sorted(table: pa.Table) -> pa.Table:
-    """Sort by scope key and step; vectors are moved apart from the rest, as Arrow is slow there."""
+def _order(table: pa.Table) -> Any:
+    """Give the row numbers in the order of scope key and step."""
     # Sorting the few keys that there are, then numbers, is quicker than sorting all rows by text.
     encoded = table["scope_key"].combine_chunks().dictionary_encode()
     ranks = np.empty(len(encoded.dictionary), np.int64)
     ranks[np.asarray(pc.sort_indices(encoded.dictionary))] = np.arange(len(ranks))
-    order = np.lexsort((np.asarray(table["seq"]), ranks[np.asarray(encoded.indices)]))
+    return np.lexsort((np.asarray(table["seq"]), ranks[np.asarray(encoded.indices)]))
+
+
+def _sorted(table: pa.Table, order: Any) -> pa.Table:
+    """Put rows in an order; vectors are moved apart from the rest, as Arrow is slow there."""
     vectors = take_vectors(table["vector"], order)
     place = table.schema.get_field_index("vector")
     rest = table.drop_columns(["vector"]).take(pa.array(order)).combine_chunks()
@@ -169,18 +187,18 @@ def _checked_scope(key: str, scope: dict[str, Any]) -> dict[str, str]:
     return dict(orjson.loads(key))
 
 
-def _text_hashes(table: pa.Table) -> pa.Array:
+def _text_hashes(table: pa.Table, key: bytes) -> pa.Array:
     says = pc.is_in(table["event"], pa.array(["ADD", "UPDATE"]))
     texts = pc.if_else(says, table["text"], pa.scalar(None, pa.string()))
-    return text_hashes(one_chunk(texts))
+    return text_hashes(one_chunk(texts), key)
 
 
-def _mint_missing_ids(table: pa.Table) -> pa.Table:
+def _mint_missing_ids(table: pa.Table, key: bytes) -> pa.Table:
     missing = pc.and_(pc.equal(table["event"], "ADD"), pc.is_null(table["memory_id"]))
     if not pc.any(missing).as_py():
         return table
     wanted = table.filter(missing).select(["record_type", "scope_key", "text"]).to_pylist()
-    minted = pa.array([ids.memory_id(*row.values()) for row in wanted], pa.string())
+    minted = pa.array([ids.memory_id(*row.values(), key=key) for row in wanted], pa.string())
     filled = pc.replace_with_mask(
         table["memory_id"].combine_chunks(), missing.combine_chunks(), minted
     )

@@ -7,6 +7,7 @@ from memorypipe import ids
 from memorypipe.llm.embed.types import Embedder
 from memorypipe.table.erasing.requests import EraseRequest
 from memorypipe.table.forget import Forgotten, make_forget
+from memorypipe.table.id_keys import TableKey
 from memorypipe.table.maintained import Maintained
 from memorypipe.table.restore import make_restore
 from memorypipe.table.storage import Storage
@@ -26,9 +27,12 @@ class Changing(Maintained):
         storage: Storage,
         clock: Clock = now_utc,
         embedder: Embedder | None = None,
+        id_key: TableKey | None = None,
     ) -> None:
         super().__init__(uri, storage, clock)
         self._embedder = embedder
+        # Where it comes from, not the key: tables are pickled.
+        self._id_key = id_key or TableKey(uri=uri, fingerprint=None)
 
     def undo(
         self,

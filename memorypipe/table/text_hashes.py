@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memorypipe import ids
+from memorypipe.id_key import NO_ID_KEY
 
 __all__ = ["text_hashes"]
 
@@ -20,14 +21,14 @@ _DIGEST_BYTES = 16
 # The JSON array that `ids.text_hash` hashes, around the text.
 _BEFORE, _AFTER = b'["text","', b'"]'
 _SPACE, _QUOTE, _BACKSLASH = b' "\\'
-_STARTED = hashlib.blake2b(_BEFORE, digest_size=_DIGEST_BYTES)
 
 
-def text_hashes(texts: pa.Array) -> pa.Array:
+def text_hashes(texts: pa.Array, key: bytes = NO_ID_KEY) -> pa.Array:
     """Hash texts as `memorypipe.ids.text_hash` does, a null to a null.
 
     Args:
         texts: Strings.
+        key: That of the table.
 
     Returns:
         Strings of 32 hex digits.
@@ -43,15 +44,15 @@ def text_hashes(texts: pa.Array) -> pa.Array:
         escaped = pc.match_substring_regex(texts, r'["\\]')
         plain = pc.and_not(plain, pc.fill_null(escaped, False))
     if pc.all(plain).as_py():
-        return _hash_plain(texts)
+        return _hash_plain(texts, key)
     others = pc.and_not(pc.is_valid(texts), plain)
-    hashed = pa.array([ids.text_hash(text) for text in texts.filter(others).to_pylist()])
+    hashed = pa.array([ids.text_hash(text, key=key) for text in texts.filter(others).to_pylist()])
     result = pa.nulls(len(texts), pa.string())
-    result = pc.replace_with_mask(result, plain, _hash_plain(texts.filter(plain)))
+    result = pc.replace_with_mask(result, plain, _hash_plain(texts.filter(plain), key))
     return pc.replace_with_mask(result, others, hashed.cast(pa.string()))
 
 
-def _hash_plain(texts: pa.Array) -> pa.Array:
+def _hash_plain(texts: pa.Array, key: bytes) -> pa.Array:
     normalised = pc.utf8_trim(pc.ascii_lower(texts), " ")
     is_space = _bytes(normalised) == _SPACE
     # Two texts may meet at their spaces, too: then nothing is replaced.
@@ -60,7 +61,9 @@ def _hash_plain(texts: pa.Array) -> pa.Array:
         single = pc.replace_substring_regex(normalised.filter(double), " +", " ")
         normalised = pc.replace_with_mask(normalised, double, single)
     ended = pc.binary_join_element_wise(normalised.cast(pa.binary()), _AFTER, b"")
-    return _from_digests(b"".join(map(_digest, ended.to_pylist())))
+    # Copying a hasher takes half the time of making one.
+    copy = hashlib.blake2b(_BEFORE, digest_size=_DIGEST_BYTES, key=key).copy
+    return _from_digests(b"".join(_digest(copy(), text) for text in ended.to_pylist()))
 
 
 def _bytes(texts: pa.Array) -> Any:
@@ -69,9 +72,7 @@ def _bytes(texts: pa.Array) -> Any:
     return np.frombuffer(data if data is not None else b"", np.uint8)
 
 
-def _digest(ended: bytes) -> bytes:
-    # Copying a hasher takes half the time of making one.
-    hasher = _STARTED.copy()
+def _digest(hasher: "hashlib.blake2b", ended: bytes) -> bytes:
     hasher.update(ended)
     return hasher.digest()
 

@@ -15,15 +15,23 @@ PACKAGE = Path(memorypipe.__file__).parent
 # A module may import from its own layer and from those below.
 LAYERS = [
     {"cli"},
+    {"streams"},
     {"pipeline"},
     {"expressions", "logs", "table"},
     {"llm", "cells", "prompts", "rank", "evidence"},
-    {"schema", "ids", "text", "errors"},
+    {"schema", "ids", "id_key", "text", "errors"},
 ]
 
 # Heavy libraries, and the only modules that may import them.
 OWNERS = {
-    "ray": ("expressions/", "pipeline/", "logs/read.py", "table/ray_io.py", "cli/"),
+    "ray": (
+        "expressions/",
+        "pipeline/",
+        "logs/read.py",
+        "table/ray_io.py",
+        "streams/on_pipeline.py",
+        "cli/",
+    ),
     "lance": ("table/lance/",),
     "lancedb": ("table/lance/",),
     "obstore": ("llm/journal/store.py", "table/parquet/objects.py"),

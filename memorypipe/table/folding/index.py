@@ -42,6 +42,7 @@ class Steps:
         scope_key, event, record_type, memory_id, text, text_hash: Columns of the batch.
         has_expired: Whether what it says has; None where it does not say until when it holds.
         added: The text hashes of ADDs.
+        id_key: What ids are made with.
     """
 
     number: list[int]
@@ -53,6 +54,7 @@ class Steps:
     text_hash: list[str]
     has_expired: list[bool | None]
     added: frozenset[str]
+    id_key: bytes
 
     @classmethod
     def of(cls, batch: Batch, numbers: Any, now: datetime) -> "Steps":
@@ -71,6 +73,7 @@ class Steps:
             text_hash=hashes,
             has_expired=has_expired,
             added=added,
+            id_key=batch.id_key,
         )
 
 

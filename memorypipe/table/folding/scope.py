@@ -80,11 +80,22 @@ class ScopeFold:
             self._duplicates += 1
             self._name(record_type, provisional, min(holders))
             return
+        if self._said_since((record_type, provisional)):
+            self._changed.add(provisional)
+            return
         final = self._free_id(step)
         base = self._known.vacant.get((record_type, final))
         self._changes[record_type, final] = change = Change("ADD", final, base, [step])
         self._hold(change, step)
         self._name(record_type, provisional, final)
+
+    def _said_since(self, key: Key) -> bool:
+        """Whether others have added this very memory since the base, and changed it again."""
+        row = self._known.current.get(key)
+        if row is None or self._base_us is None or key in self._known.vacant:
+            return False
+        is_here = self._known.scope_key[row] == self._scope_key
+        return is_here and self._known.valid_from[row] > self._base_us
 
     def _name(self, record_type: str, provisional: str, final: str) -> None:
         self._aliases[record_type, provisional] = final
@@ -95,13 +106,14 @@ class ScopeFold:
         record_type, provisional = self._steps.record_type[step], self._steps.memory_id[step]
         if self._is_free((record_type, provisional)):
             return provisional
-        text = self._steps.text[step]
+        text, id_key = self._steps.text[step], self._steps.id_key
         for ordinal in count():
-            minted = ids.memory_id(record_type, self._scope_key, text, ordinal)
+            minted = ids.memory_id(record_type, self._scope_key, text, ordinal, key=id_key)
             if minted not in self._known.looked_up:
                 ahead = range(ordinal, ordinal + _ORDINALS_AHEAD)
                 self._unseen.update(
-                    ids.memory_id(record_type, self._scope_key, text, each) for each in ahead
+                    ids.memory_id(record_type, self._scope_key, text, each, key=id_key)
+                    for each in ahead
                 )
             if self._is_free((record_type, minted)):
                 return minted
