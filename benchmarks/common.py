@@ -32,6 +32,7 @@ __all__ = [
     "per_row_ms",
     "ray_up",
     "row_number",
+    "spilled_bytes",
     "steady",
     "wait_until",
 ]
@@ -75,11 +76,15 @@ def machine(*packages: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def ray_up(*, num_cpus: int = 2, address: str | None = None) -> Iterator[None]:
+def ray_up(
+    *, num_cpus: int = 2, address: str | None = None, object_store_mb: int | None = None
+) -> Iterator[None]:
     """Run Ray without its dashboard, messages and progress bars; or connect to a cluster."""
     import ray  # noqa: PLC0415  # slow to import, and not every process of a benchmark needs it
 
-    own: dict[str, Any] = {"num_cpus": num_cpus, "include_dashboard": False}
+    own: dict[str, Any] = {"address": "local", "num_cpus": num_cpus, "include_dashboard": False}
+    if object_store_mb is not None:
+        own["object_store_memory"] = object_store_mb * 1024 * 1024
     there = {"address": address} if address else own
     ray.init(log_to_driver=False, logging_level=logging.ERROR, **there)
     ray.data.DataContext.get_current().enable_progress_bars = False
@@ -88,6 +93,19 @@ def ray_up(*, num_cpus: int = 2, address: str | None = None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def spilled_bytes() -> int:
+    """Give the bytes that Ray has on disk now, since its object store had no room for them."""
+    import ray  # noqa: PLC0415  # as above
+
+    node: Any = ray._private.worker._global_node  # noqa: SLF001  # nobody else tells
+    session = Path(node.get_session_dir_path())
+    sizes = []
+    for path in session.glob("ray_spilled_objects*/*"):
+        with contextlib.suppress(OSError):  # gone meanwhile
+            sizes.append(path.stat().st_size)
+    return sum(sizes)
 
 
 def wait_until(condition: Callable[[], bool], *, within_s: float, every_s: float = 0.01) -> bool:

@@ -146,6 +146,11 @@ class LLMExpression(Expression, Generic[TaskT, ValueT]):
         """Hash of the instructions, the format rule and the schema."""
         return self.stage.prompt_hash
 
+    @property
+    def block_rows(self) -> int:
+        """Rows that a worker should get at a time."""
+        return self._block_rows()
+
     def _block_rows(self) -> int:
         """As many rows as there are requests in flight: few enough that progress shows.
 
@@ -174,12 +179,12 @@ class LLMExpression(Expression, Generic[TaskT, ValueT]):
         ]
 
     def _with_column(self, *cells: Any) -> Expr:
-        return super(LLMExpression, self._owned())._with_column(*cells)
+        return super(LLMExpression, self.owned())._with_column(*cells)
 
     def _with_status(self, *cells: Any) -> Expr:
-        return super(LLMExpression, self._owned())._with_status(*cells)
+        return super(LLMExpression, self.owned())._with_status(*cells)
 
-    def _owned(self) -> Self:
+    def owned(self) -> Self:
         """Give a copy for a dataset of this process, whose end ends the calls for it."""
         changed = copy(self)
         changed._owner = Owner.current()  # noqa: SLF001  # a copy of our own

@@ -136,7 +136,8 @@ class Accounts:
         """Give what a run's record holds beside its summary: values over time and in detail.
 
         Returns:
-            `in_flight`: pairs of seconds and requests, at most 500; `latency_buckets`: per stage,
+            `in_flight`: pairs of seconds and requests, at most 500; `paused`: why nothing is sent
+            for a while, None where it is; `latency_buckets`: per stage,
             as of `memorypipe.llm.metrics`.
         """
         with self._lock:
@@ -144,6 +145,7 @@ class Accounts:
             counts = {name: stage.counts() or {} for name, stage in self._stages.items()}
         return {
             "in_flight": list(_thinned(points)),
+            "paused": self._told.get("paused"),
             "latency_buckets": {name: c.get("latency_ms", {}) for name, c in counts.items()},
             "latency_total_ms": {
                 name: round(c.get("total_latency_ms", 0.0), 3) for name, c in counts.items()
@@ -163,10 +165,11 @@ class Accounts:
         bound = self._told.get("bound")
         if bound is None:
             return self._untold()
+        used = self._told.get(bound.removeprefix("max_"))  # of "failures" there is no measure
         return {
             "bound": bound,
-            "limit": getattr(self._bounds, bound),
-            "used": round(self._told[bound.removeprefix("max_")], 6),
+            "limit": getattr(self._bounds, bound, None),
+            "used": None if used is None else round(used, 6),
             "reason": self._told["reason"],
         }
 

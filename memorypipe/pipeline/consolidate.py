@@ -3,17 +3,21 @@
 Pure but for the calls that `decide` makes; what they say decides, nothing else does.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any, Literal
 
 from memorypipe.cells.actions import fallback_actions
 from memorypipe.expressions.build_action import DecideWork, resolved_actions
+from memorypipe.id_key import NO_ID_KEY
 from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.types import Fact
+from memorypipe.pipeline.carrying import OVERLAP
 from memorypipe.pipeline.decided import Decided, PipelineFact
+from memorypipe.pipeline.retold import RETOLD
 from memorypipe.pipeline.scope_state import ScopeState, Stops
 from memorypipe.pipeline.settings import ConsolidationSettings
 from memorypipe.pipeline.text_vectors import TextVectors
@@ -28,6 +32,8 @@ FallbackAction = Literal["ADD", "NONE"]
 # Facts of one call that share this part of the words of the shorter one are about one thing.
 _RELATED_SHARE = 0.5
 
+_RETOLD = "left out: the table has had it from the same message"
+_OVERLAP = "left out: all that it rests on was dealt with before, and stands here as background"
 _ORDERS = "left out: it gives the memory system orders, or rests on text that does"
 
 
@@ -74,6 +80,7 @@ async def consolidate_scope(  # noqa: PLR0913  # what is given, and how to decid
     fallback_action: FallbackAction = "ADD",
     stops: Stops | None = None,
     vectors: TextVectors | None = None,
+    id_key: bytes = NO_ID_KEY,
 ) -> ScopeResult:
     """Decide all facts of one scope.
 
@@ -90,9 +97,12 @@ async def consolidate_scope(  # noqa: PLR0913  # what is given, and how to decid
             `settings.commit_fallback` says so.
         stops: As for `ScopeState`.
         vectors: Makes what a lookup by vectors needs; None: the lookup uses none.
+        id_key: Of the table: what new ids are made with.
     """
     vectors = vectors or TextVectors(None)
-    start_state = partial(ScopeState, scope_key, memories, vectors.by_text, stops=stops)
+    start_state = partial(
+        ScopeState, scope_key, memories, vectors.by_text, id_key=id_key, stops=stops
+    )
     run = _ScopeRun(
         state=start_state(),
         vectors=vectors,
@@ -102,11 +112,18 @@ async def consolidate_scope(  # noqa: PLR0913  # what is given, and how to decid
         fallback_action=fallback_action,
     )
     facts = run.leave_out([fact for window in windows for fact in window.facts])
-    for start in range(0, len(facts), settings.facts_per_call):
-        await run.decide_group(facts[start : start + settings.facts_per_call])
+    for group in _groups(facts, settings.facts_per_call):
+        await run.decide_group(group)
         if run.failed:
             break
     return _close(windows, run, start_state)
+
+
+def _groups(facts: Sequence[PipelineFact], most: int) -> Iterator[Sequence[PipelineFact]]:
+    """Cut facts into those of one call: so many, that all see the same memories."""
+    for _, alike in groupby(facts, key=lambda fact: fact.carry.match):
+        run = list(alike)
+        yield from (run[start : start + most] for start in range(0, len(run), most))
 
 
 class _ScopeRun:
@@ -144,6 +161,10 @@ class _ScopeRun:
             forgotten = _undecided(fact, "ADD", "it was forgotten")
             if "instruction" in fact.flags:
                 self.actions.append(_undecided(fact, "NONE", _ORDERS))
+            elif OVERLAP in fact.flags:
+                self.actions.append(_undecided(fact, "NONE", _OVERLAP))
+            elif RETOLD in fact.flags:
+                self.actions.append(_undecided(fact, "NONE", _RETOLD))
             elif self._state.stops(forgotten):
                 self.actions.append(self._state.settle(forgotten))
             else:

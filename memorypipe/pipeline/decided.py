@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from memorypipe.pipeline.carrying import NOTHING_CARRIED, Carry
 from memorypipe.rank.memory import Memory
 
 __all__ = ["Decided", "PipelineFact"]
@@ -24,6 +25,7 @@ class PipelineFact:
         context: Free text that goes with it.
         topics: Subject words.
         flags: What is wrong with it, as of `memorypipe.pipeline.fact_checks`.
+        carry: What goes with the memory that it makes or changes.
     """
 
     text: str
@@ -35,6 +37,7 @@ class PipelineFact:
     context: str | None = None
     topics: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    carry: Carry = NOTHING_CARRIED
 
 
 @dataclass(frozen=True, kw_only=True)

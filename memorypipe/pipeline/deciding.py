@@ -1,5 +1,6 @@
 """From facts to actions, on Ray: whole scopes per worker, many scopes at a time."""
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -7,62 +8,44 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
-import ray
-from ray.data import ActorPoolStrategy
 
-from memorypipe.errors import MemoryPipeError
 from memorypipe.expressions.build_action import DecideWork, MemoryBuildAction
 from memorypipe.expressions.coordinator import connect
 from memorypipe.expressions.ray_metrics import publish
+from memorypipe.expressions.ray_rules import MAX_BLOCKS_IN_HAND
 from memorypipe.expressions.worker_errors import plainly
+from memorypipe.id_key import IdKeySource
 from memorypipe.ids import text_hash
+from memorypipe.llm.admission import Portion
 from memorypipe.llm.embed.types import Embedder
 from memorypipe.llm.owner import Owner
 from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.worker import Worker, all_or_none, get_worker
+from memorypipe.pipeline.carrying import NOTHING_CARRIED, OVERLAP, Carried, Carry
 from memorypipe.pipeline.consolidate import ScopeResult, WindowFacts, consolidate_scope
 from memorypipe.pipeline.decided import Decided, PipelineFact
-from memorypipe.pipeline.on_ray import arrow_batches, in_partitions
+from memorypipe.pipeline.id_keys import key_of
+from memorypipe.pipeline.lots import Lot, make_lots, read_lot
+from memorypipe.pipeline.on_ray import over_lots
+from memorypipe.pipeline.scope_results import SCOPE_RESULTS, result_row
 from memorypipe.pipeline.scope_state import Stops
 from memorypipe.pipeline.settings import ConsolidationSettings
 from memorypipe.pipeline.text_vectors import TextVectors
 from memorypipe.rank.live import live_memories, live_vectors
 from memorypipe.rank.memory import Memory
-from memorypipe.schema import ACTIONS, RECORD_TYPE_MEMORY, SCOPE
 from memorypipe.table.blocks import Blocks
-from memorypipe.table.table import MemoryTable
+from memorypipe.table.table import MemoryTable, TableView
 
-__all__ = [
-    "SCOPE_RESULTS",
-    "Decider",
-    "decide_actions",
-    "decide_partitions",
-    "in_time",
-    "window_facts",
-]
-
-# Partitions that a worker holds as Python rows at once: all scopes of one are asked about at the
-# same time, and while its last ones are, the next keeps the requests coming.
-_PARTITIONS_IN_HAND = 2
+__all__ = ["Decider", "LotDecider", "decide_actions", "in_time", "window_facts"]
 
 # Never a scope that is older than what nothing dates.
 _UNDATED = datetime.min.replace(tzinfo=UTC)
 
-_OPEN = pa.struct([("window_id", pa.string()), ("reason", pa.string())])
-_ACTION = pa.struct([f for f in ACTIONS if f.name not in {"scope", "scope_key"}])
-
-#: One row per scope: its actions, its open windows, and one JSON object per decision call.
-SCOPE_RESULTS = pa.schema(
-    [
-        ("scope", SCOPE),
-        ("scope_key", pa.string()),
-        ("actions", pa.list_(_ACTION)),
-        ("open_windows", pa.list_(_OPEN)),
-        ("calls", pa.list_(pa.string())),
-        ("fallback", pa.int64()),
-        ("flags", pa.list_(pa.string())),  # of the actions that have one
-    ]
+# What of `memorypipe.schema.FACTS` a decision takes.
+_COLUMNS = (
+    *("scope", "scope_key", "conversation_id", "window_id", "window_index", "event_time"),
+    *("message_ids", "message_times", "facts_json", "flags", "status", "error"),
 )
 
 
@@ -77,6 +60,8 @@ class Decider:
         base_version: The version that they are read at; None: there is no table yet.
         owner: Who wants the results.
         embedder: Of the memories; None: they have no vectors.
+        carried: What goes with the memories of single conversations; None: nothing.
+        id_key: Where the key of the ids comes from; None: they have none.
     """
 
     decide: MemoryBuildAction
@@ -85,161 +70,174 @@ class Decider:
     base_version: int | None
     owner: Owner
     embedder: Embedder | None = None
+    carried: Carried | None = None
+    id_key: IdKeySource | None = None
 
 
 def decide_actions(facts: Sequence[str], decider: Decider) -> Iterator[pa.Table]:
-    """Decide the facts of all scopes, and give each scope as it is done.
+    """Decide the facts of all scopes, heavy ones first, and give them as they are done.
+
+    A scope is decided in order of time, on its own; of the others so many are under way at once
+    that the requests in flight stay at their limit. Only their facts are in memory.
 
     Args:
-        facts: Parquet files of schema `memorypipe.schema.FACTS`.
+        facts: Parquet files of schema `memorypipe.schema.FACTS`, sorted by scope; a scope lies in
+            one of them.
         decider: What the workers need.
 
     Yields:
         Tables of schema `SCOPE_RESULTS`, in any order.
-
-    Raises:
-        MemoryPipeError: If a scope came from two partitions: its windows were not decided in
-            order, and nothing of it may be used.
-    """
-    workers = decider.decide.worker_options.num_workers
-    yield from decide_partitions(in_partitions(facts, key="scope_key", at_least=workers), decider)
-
-
-def decide_partitions(partitions: ray.data.Dataset, decider: Decider) -> Iterator[pa.Table]:
-    """Decide the facts of whole scopes; as `decide_actions`.
-
-    Args:
-        partitions: Each block has all rows of its scopes, schema `memorypipe.schema.FACTS`.
-        decider: What the workers need.
     """
     options = decider.decide.worker_options
-    decided = partitions.map_batches(
-        _Partition,
-        fn_constructor_args=(decider,),
-        batch_size=None,
-        batch_format="pyarrow",
-        num_cpus=options.num_cpus,
-        compute=ActorPoolStrategy(
-            size=options.num_workers,
-            max_tasks_in_flight_per_actor=_PARTITIONS_IN_HAND,
-            max_concurrent_calls_per_actor=_PARTITIONS_IN_HAND,
-            enable_true_multi_threading=True,
-        ),
+    yield from over_lots(
+        make_lots(facts, workers=options.num_workers),
+        LotDecider,
+        decider,
+        options=options,
+        in_hand=max(MAX_BLOCKS_IN_HAND, decider.decide.spec.concurrency),
     )
-    seen: set[str] = set()
-    for batch in arrow_batches(decided):
-        for scope_key in batch["scope_key"].to_pylist():
-            if scope_key in seen:
-                raise MemoryPipeError(f"The facts of scope {scope_key!r} were split up.")
-            seen.add(scope_key)
-        yield batch
 
 
-class _Partition:
-    """Decides the scopes of one hash partition at a time."""
+class LotDecider:
+    """Decides the scopes of a lot, which many threads may ask for at once.
+
+    Args:
+        decider: What it needs.
+    """
 
     def __init__(self, decider: Decider) -> None:
         self._decider = decider
+        self._id_key = key_of(decider.id_key)
+        self._lock = threading.Lock()
+        self._opened: TableView | None = None
 
-    def __call__(self, facts: pa.Table) -> Iterator[pa.Table]:
-        by_scope: dict[str, list[dict[str, Any]]] = {}
-        for row in facts.to_pylist():
-            by_scope.setdefault(row["scope_key"], []).append(row)
-        if not by_scope:
-            return
+    def __call__(self, lot: Lot) -> pa.Table:
+        """Decide a lot; give a table of schema `SCOPE_RESULTS`."""
         with plainly():
-            memories, blocks, vectors = self._known(list(by_scope))
             worker = get_worker(self._decider.decide.spec, connect)
             worker.serve(self._decider.owner)
-            results = worker.wait(self._decide_scopes(worker, by_scope, memories, blocks, vectors))
+            # What waits here is not read yet.
+            with worker.admission.hold(lot.scopes) as portion:
+                scopes = self._read(lot)
+                known = self._known(list(scopes))
+                results = worker.wait(self._decide_scopes(worker, scopes, known, portion))
             publish(worker)
-        yield from results
+        expression = self._decider.decide
+        rows = [
+            result_row(
+                {row["window_id"]: row["conversation_id"] for row in scope.rows},
+                scope.rows[0],
+                result,
+                model=expression.spec.model,
+                prompt_hash=expression.prompt_hash,
+            )
+            for scope, result in zip(scopes.values(), results, strict=True)
+        ]
+        return pa.Table.from_pylist(rows, schema=SCOPE_RESULTS)
 
-    def _known(
-        self, scope_keys: Sequence[str]
-    ) -> tuple[dict[str, list[Memory]], Blocks, TextVectors]:
+    def _read(self, lot: Lot) -> dict[str, "_Scope"]:
+        """Lay the facts of a lot out, by scope; in this thread, since the loop has requests."""
+        by_scope: dict[str, list[dict[str, Any]]] = {}
+        for row in read_lot(lot, _COLUMNS).to_pylist():
+            by_scope.setdefault(row["scope_key"], []).append(row)
+        scopes: dict[str, _Scope] = {}
+        for scope_key, rows in by_scope.items():
+            rows.sort(key=in_time)
+            windows = [window_facts(n, row, self._decider.carried) for n, row in enumerate(rows)]
+            scopes[scope_key] = _Scope(rows=rows, windows=windows)
+        return scopes
+
+    def _known(self, scope_keys: Sequence[str]) -> "_Known":
         embedder = self._decider.embedder
-        if self._decider.base_version is None:
-            return {}, Blocks(), TextVectors(embedder)
-        table = MemoryTable.open(self._decider.table_uri, create=False, embedder=embedder)
-        view = table.at(self._decider.base_version)
-        known: dict[str, Any] = {}
+        view = self._view()
+        if view is None:
+            return _Known(memories={}, blocks=Blocks(), vectors=TextVectors(embedder))
+        vectors: dict[str, Any] = {}
         if embedder is not None and self._decider.settings.lookup.uses_vectors:
-            known = live_vectors(view, scope_keys, embedder.name)
-        memories = live_memories(view, scope_keys)
-        return memories, view.read_blocks(scope_keys), TextVectors(embedder, known)
+            vectors = live_vectors(view, scope_keys, embedder.name)
+        return _Known(
+            memories=live_memories(
+                view, scope_keys, with_metadata=self._decider.carried is not None
+            ),
+            blocks=view.read_blocks(scope_keys),
+            vectors=TextVectors(embedder, vectors),
+        )
+
+    def _view(self) -> TableView | None:
+        decider = self._decider
+        if decider.base_version is None:
+            return None
+        with self._lock:
+            if self._opened is None:
+                table = MemoryTable.open(decider.table_uri, create=False, embedder=decider.embedder)
+                self._opened = table.at(decider.base_version)
+            return self._opened
 
     async def _decide_scopes(
-        self,
-        worker: Worker,
-        by_scope: Mapping[str, list[dict[str, Any]]],
-        memories: Mapping[str, list[Memory]],
-        blocks: Blocks,
-        vectors: TextVectors,
-    ) -> list[pa.Table]:
-        # Heavy scopes first: the longest chain of calls bounds the run.
-        ordered = sorted(by_scope.items(), key=lambda item: (-len(item[1]), item[0]))
-        work = [
-            self._decide_scope(
-                worker, rows, memories.get(scope_key, []), _stops(blocks, scope_key), vectors
-            )
-            for scope_key, rows in ordered
-        ]
-        return await all_or_none(work)
+        self, worker: Worker, scopes: Mapping[str, "_Scope"], known: "_Known", portion: Portion
+    ) -> list[ScopeResult]:
+        return await all_or_none(
+            [
+                self._decide_scope(worker, scope_key, scope.windows, known, portion)
+                for scope_key, scope in scopes.items()
+            ]
+        )
 
     async def _decide_scope(
         self,
         worker: Worker,
-        rows: list[dict[str, Any]],
-        memories: list[Memory],
-        stops: Stops | None,
-        vectors: TextVectors,
-    ) -> pa.Table:
-        expression, scope_key = self._decider.decide, rows[0]["scope_key"]
+        scope_key: str,
+        windows: Sequence[WindowFacts],
+        known: "_Known",
+        portion: Portion,
+    ) -> ScopeResult:
+        expression = self._decider.decide
 
         async def decide(work: DecideWork) -> Outcome[ReadActions]:
             return await worker.answer(expression.stage, work, scope_key=scope_key)
 
-        rows.sort(key=in_time)
         result = await consolidate_scope(
             scope_key,
-            [window_facts(place, row) for place, row in enumerate(rows)],
-            memories,
+            windows,
+            known.memories.get(scope_key, []),
             decide=decide,
             settings=self._decider.settings,
             fallback_action=expression.fallback_action,
-            stops=stops,
-            vectors=vectors,
+            stops=stops_of(known.blocks, scope_key, self._id_key),
+            vectors=known.vectors,
+            id_key=self._id_key,
         )
-        return self._result_table(rows[0], result)
-
-    def _result_table(self, row: Mapping[str, Any], result: ScopeResult) -> pa.Table:
-        expression = self._decider.decide
-        actions = [
-            _action_row(seq, decided, expression.spec.model, expression.prompt_hash)
-            for seq, decided in enumerate(result.actions)
-        ]
-        opened = [{"window_id": w, "reason": why} for w, why in result.open_windows.items()]
-        calls = [orjson.dumps(_call_record(outcome)).decode() for outcome in result.outcomes]
-        scope = {
-            "scope": row["scope"],
-            "scope_key": row["scope_key"],
-            "actions": actions,
-            "open_windows": opened,
-            "calls": calls,
-            "fallback": result.fallback,
-            "flags": [decided.flag for decided in result.actions if decided.flag],
-        }
-        return pa.Table.from_pylist([scope], schema=SCOPE_RESULTS)
+        portion.done()
+        return result
 
 
-def _stops(blocks: Blocks, scope_key: str) -> Stops | None:
+@dataclass(frozen=True, kw_only=True)
+class _Scope:
+    """One scope in hand: rows of the facts, in order of time, and what they say."""
+
+    rows: Sequence[Mapping[str, Any]]
+    windows: Sequence[WindowFacts]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Known:
+    """What the table says of scopes."""
+
+    memories: Mapping[str, list[Memory]]
+    blocks: Blocks
+    vectors: TextVectors
+
+
+def stops_of(blocks: Blocks, scope_key: str, id_key: bytes) -> Stops | None:
+    """Tell which actions of a scope the commit will not take; None: it takes all."""
     if scope_key not in blocks.scope_keys:
         return None
 
     def stops(decided: Decided) -> bool:
         fact = decided.fact
-        return blocks.stop(scope_key, text_hash(decided.text), fact.source_ids, fact.event_time)
+        return blocks.stop(
+            scope_key, text_hash(decided.text, key=id_key), fact.source_ids, fact.event_time
+        )
 
     return stops
 
@@ -249,8 +247,9 @@ def in_time(row: Mapping[str, Any]) -> tuple[datetime, str, int]:
     return (row["event_time"] or _UNDATED, row["conversation_id"], row["window_index"])
 
 
-def window_facts(place: int, row: Mapping[str, Any]) -> WindowFacts:
+def window_facts(place: int, row: Mapping[str, Any], carried: Carried | None = None) -> WindowFacts:
     """Read a row of `memorypipe.schema.FACTS`."""
+    carry = None if carried is None else carried.of(row["scope_key"], row["conversation_id"])
     error = row["error"] or row["status"]
     if row["facts_json"] is None:
         reason = f"extraction failed ({row['status']}): {error}"
@@ -259,7 +258,7 @@ def window_facts(place: int, row: Mapping[str, Any]) -> WindowFacts:
     for flagged in row.get("flags") or ():
         flags[flagged["fact"]] = (*flags.get(flagged["fact"], ()), flagged["flag"])
     facts = [
-        _fact(place, row, item, flags.get(number, ()))
+        _fact(place, row, item, flags.get(number, ()), carry)
         for number, item in enumerate(orjson.loads(row["facts_json"])["memories"])
     ]
     cut = row["status"] not in {"ok", "empty"}
@@ -271,9 +270,15 @@ def window_facts(place: int, row: Mapping[str, Any]) -> WindowFacts:
 
 
 def _fact(
-    place: int, row: Mapping[str, Any], item: Mapping[str, Any], flags: tuple[str, ...]
+    place: int,
+    row: Mapping[str, Any],
+    item: Mapping[str, Any],
+    flags: tuple[str, ...],
+    carry: Carry | None,
 ) -> PipelineFact:
     sources = tuple(item.get("sources", ()))
+    if carry is not None and sources and not set(sources) & set(row["message_ids"]):
+        flags = (*flags, OVERLAP)
     return PipelineFact(
         text=item["text"],
         window=place,
@@ -284,6 +289,7 @@ def _fact(
         context=item.get("context"),
         topics=tuple(item.get("topics", ())),
         flags=flags,
+        carry=carry or NOTHING_CARRIED,
     )
 
 
@@ -298,36 +304,3 @@ def _said_at(row: Mapping[str, Any], sources: Sequence[str]) -> datetime | None:
     said = [time for message_id, time in times if time is not None and message_id in sources]
     window_time: datetime | None = row["event_time"]
     return max(said, default=window_time)
-
-
-def _action_row(seq: int, decided: Decided, model: str, prompt_hash: str) -> dict[str, Any]:
-    fact = decided.fact
-    return {
-        "seq": seq,
-        "record_type": RECORD_TYPE_MEMORY,
-        "event": decided.event,
-        "memory_id": decided.memory_id,
-        "text": decided.text,
-        "old_memory": decided.old_memory,
-        "context": fact.context,
-        "topics": list(fact.topics) or None,
-        "event_time": fact.event_time,
-        "conversation_id": fact.conversation_id,
-        "window_id": fact.window_id,
-        "source_ids": list(fact.source_ids) or None,
-        "rationale": decided.rationale,
-        "model": model,
-        "prompt_hash": prompt_hash,
-    }
-
-
-def _call_record(outcome: Outcome[Any]) -> dict[str, Any]:
-    return {
-        "status": outcome.status,
-        "attempts": outcome.attempts,
-        "cached": outcome.cached,
-        "prompt_tokens": outcome.prompt_tokens,
-        "completion_tokens": outcome.completion_tokens,
-        "latency_ms": outcome.latency_ms,
-        "failures": dict(outcome.failures),
-    }

@@ -4,13 +4,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from ray.data.expressions import col
 
 from memorypipe.expressions.extract import MemoryExtract
+from memorypipe.expressions.ray_rules import MAX_BLOCKS_IN_HAND
+from memorypipe.expressions.results import status_column
+from memorypipe.expressions.worker_errors import plainly
 from memorypipe.logs.windows import new_message_ids
 from memorypipe.pipeline.fact_checks import check_facts
-from memorypipe.pipeline.on_ray import arrow_batches, as_dataset
-from memorypipe.schema import FACTS
+from memorypipe.pipeline.lots import Lot, cut_lots, read_lot
+from memorypipe.pipeline.on_ray import over_lots
+from memorypipe.schema import FACTS, WINDOWS
 
 __all__ = ["EXTRACTED", "extract_facts", "facts_table"]
 
@@ -20,6 +23,9 @@ EXTRACTED = "extracted"
 def extract_facts(windows: Sequence[str], extract: MemoryExtract) -> Iterator[pa.Table]:
     """Extract the facts of windows, all at once, and give them as they come.
 
+    Workers read the windows themselves and check the facts, so that the rest of the run has
+    neither transcripts nor their checks to carry.
+
     Args:
         windows: Parquet files of schema `memorypipe.schema.WINDOWS`.
         extract: The expression.
@@ -27,11 +33,29 @@ def extract_facts(windows: Sequence[str], extract: MemoryExtract) -> Iterator[pa
     Yields:
         Tables of schema `memorypipe.schema.FACTS`, one row per window, in any order.
     """
-    extracted = as_dataset(windows).with_column(
-        EXTRACTED, extract.with_status(col("messages"), col("context"), scope_key=col("scope_key"))
+    lots = cut_lots(windows, rows=extract.block_rows)
+    yield from over_lots(
+        lots,
+        _LotExtractor,
+        extract.owned(),
+        options=extract.worker_options,
+        in_hand=MAX_BLOCKS_IN_HAND,
     )
-    for batch in arrow_batches(extracted):
-        yield facts_table(batch)
+
+
+class _LotExtractor:
+    """Extracts the facts of a lot of windows; many threads call it at once."""
+
+    def __init__(self, extract: MemoryExtract) -> None:
+        self._extract = extract
+
+    def __call__(self, lot: Lot) -> pa.Table:
+        windows = read_lot(lot, WINDOWS.names)
+        with plainly():
+            results = self._extract.results(
+                windows["messages"], windows["context"], windows["scope_key"]
+            )
+            return facts_table(windows.append_column(EXTRACTED, status_column(results)))
 
 
 def facts_table(batch: pa.Table) -> pa.Table:

@@ -1,7 +1,8 @@
 """The rim to Ray: its batches as Arrow tables, its errors as ours."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +11,80 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import ray
+from ray.data import ActorPoolStrategy
 from ray.exceptions import RayTaskError
 
 from memorypipe.errors import MemoryPipeError
+from memorypipe.expressions.options import WorkerOptions
+from memorypipe.pipeline.lots import Lot
 
-__all__ = ["PARTITION_BYTES", "arrow_batches", "as_dataset", "in_partitions", "own_errors"]
+__all__ = ["PARTITION_BYTES", "arrow_batches", "in_partitions", "over_lots", "own_errors"]
 
 # What one worker holds of a partition; files below this are read here, since starting Ray's
 # readers and a shuffle costs more than they save.
 PARTITION_BYTES = 64 * 1024 * 1024
 
+_LOTS = pa.schema(
+    [
+        ("path", pa.string()),
+        ("ranges", pa.list_(pa.list_(pa.int64()))),
+        ("scopes", pa.int64()),
+        ("heaviest", pa.int64()),
+    ]
+)
 
-def as_dataset(paths: Sequence[str]) -> ray.data.Dataset:
-    """Read Parquet files as a dataset; its blocks are cut where workers take them."""
-    if _size_bytes(paths) > PARTITION_BYTES:
-        return ray.data.read_parquet(list(paths))
-    return ray.data.from_arrow(_read(paths))
+
+def over_lots(
+    lots: Sequence[Lot],
+    work: Callable[[Any], Callable[[Lot], pa.Table]],
+    given: Any,
+    *,
+    options: WorkerOptions,
+    in_hand: int,
+) -> Iterator[pa.Table]:
+    """Let workers take lots, in their order, and give what they make of them as it comes.
+
+    What travels is where the rows of a lot lie, not the rows.
+
+    Args:
+        lots: The lots.
+        work: A class; a worker makes one object of it and calls that with lots, in many threads.
+        given: What the object is made with; picklable.
+        options: How many workers.
+        in_hand: Lots that a worker has at once. Many, as each may be a single row, and the
+            requests in flight come from all of them together.
+    """
+    dataset = ray.data.from_arrow([pa.Table.from_pylist([asdict(lot)], _LOTS) for lot in lots])
+    # Else a thread for each lot in hand looks at the memory in use, all at the same moment, once
+    # a second, and holds every request up meanwhile.
+    dataset.context.memory_usage_poll_interval_s = None
+    yield from arrow_batches(
+        dataset.map_batches(
+            _OverLots,
+            fn_constructor_args=(work, given),
+            batch_size=None,
+            batch_format="pyarrow",
+            num_cpus=options.num_cpus,
+            compute=ActorPoolStrategy(
+                size=min(options.num_workers, len(lots)),
+                max_tasks_in_flight_per_actor=in_hand,
+                max_concurrent_calls_per_actor=in_hand,
+                enable_true_multi_threading=True,
+            ),
+        )
+    )
+
+
+class _OverLots:
+    """Reads lots as they travel."""
+
+    def __init__(self, work: Callable[[Any], Callable[[Lot], pa.Table]], given: Any) -> None:
+        self._work = work(given)
+
+    def __call__(self, rows: pa.Table) -> Iterator[pa.Table]:
+        for row in rows.to_pylist():
+            ranges = tuple((start, count) for start, count in row["ranges"])
+            yield self._work(Lot(**{**row, "ranges": ranges}))
 
 
 def in_partitions(paths: Sequence[str], *, key: str, at_least: int) -> ray.data.Dataset:

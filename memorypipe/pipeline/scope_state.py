@@ -5,8 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from memorypipe import ids
+from memorypipe.cells.metadata import applied_metadata, metadata_key
 from memorypipe.evidence.claims import unfounded
 from memorypipe.evidence.likeness import near_key
+from memorypipe.id_key import NO_ID_KEY
 from memorypipe.pipeline.decided import Decided, PipelineFact
 from memorypipe.pipeline.verification import verified
 from memorypipe.rank.lookup import Lookup, ScopeIndex
@@ -27,6 +29,7 @@ class ScopeState:
         scope_key: The scope.
         memories: Its live memories when the run began, oldest first.
         vectors: Text to vector, for lookups that rank by them; may grow meanwhile.
+        id_key: Of the table: what new ids are made with.
         stops: Tells which actions the commit will not take, as they would bring back what was
             forgotten: `accept` leaves them out. None: it takes all.
     """
@@ -37,8 +40,10 @@ class ScopeState:
         memories: Iterable[Memory] = (),
         vectors: Mapping[str, Any] | None = None,
         *,
+        id_key: bytes = NO_ID_KEY,
         stops: Stops | None = None,
     ) -> None:
+        self._id_key = id_key
         self._stops = stops
         self._scope_key = scope_key
         self._vectors = {} if vectors is None else vectors
@@ -56,11 +61,17 @@ class ScopeState:
         return [text for text in dict.fromkeys(texts) if text not in self._vectors]
 
     def lookup(self, facts: Sequence[PipelineFact], settings: Lookup) -> list[dict[str, Any]]:
-        """Give the memories that a decision about these facts sees, as an `existing` cell."""
-        index = self._indexed(settings) if settings.ranks else None
-        chosen = settings.choose(
-            [fact.text for fact in facts], list(self._memories.values()), index
-        )
+        """Give the memories that a decision about these facts sees, as an `existing` cell.
+
+        All of the facts ask for the same metadata, if for any.
+        """
+        match = facts[0].carry.match if facts else None
+        memories = list(self._memories.values())
+        if match is not None:
+            # The others are no candidates for a change, so nothing of them is shown.
+            memories = [each for each in memories if metadata_key(each.metadata) == match]
+        index = self._indexed(settings) if settings.ranks and match is None else None
+        chosen = settings.choose([fact.text for fact in facts], memories, index)
         return [memory.to_cell() for memory in chosen]
 
     def _indexed(self, settings: Lookup) -> ScopeIndex:
@@ -92,6 +103,10 @@ class ScopeState:
         decided = verified(decided, self._memories.get(decided.memory_id or ""))
         if decided.event == "ADD":
             return self._settle_add(decided)
+        if decided.event == "NONE" and decided.rests_on is None:
+            # Whoever takes the memory that says so out of a plan has to know of this fact.
+            known = self._by_text.get(_says(decided.text))
+            return replace(decided, rests_on=self._memories.get(known or ""))
         return self._settle_update(decided) if decided.event == "UPDATE" else decided
 
     def _settle_add(self, decided: Decided) -> Decided:
@@ -136,7 +151,9 @@ class ScopeState:
     def _mint(self, text: str) -> str:
         wanted, ordinal = normalise(text), 0
         while True:
-            minted = ids.memory_id(RECORD_TYPE_MEMORY, self._scope_key, text, ordinal)
+            minted = ids.memory_id(
+                RECORD_TYPE_MEMORY, self._scope_key, text, ordinal, key=self._id_key
+            )
             if self._taken.get(minted, wanted) == wanted and minted not in self._memories:
                 return minted
             ordinal += 1
@@ -160,6 +177,9 @@ class ScopeState:
             text=decided.text,
             context=fact.context or (before.context if before else None),
             event_time=fact.event_time or (before.event_time if before else None),
+            metadata=applied_metadata(
+                before.metadata if before else None, fact.carry.metadata, fact.carry.strategy
+            ),
         )
         self._memories[after.id] = after
         if self._index is not None:
