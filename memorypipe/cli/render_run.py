@@ -114,6 +114,7 @@ def summary_lines(
     yield from _batch_lines(summary)
     yield from _effort_lines(summary)
     yield from _check_lines(summary)
+    yield from _request_lines(summary)
     yield Text.assemble(("  table     ", "dim"), table)
     if changes:
         yield Text("")
@@ -189,6 +190,38 @@ def _check_lines(summary: RunSummary) -> Iterator[Text]:
         yield Text.assemble(("  checks    ", "dim"), " · ".join(shown))
 
 
+def _request_lines(summary: RunSummary) -> Iterator[Text]:
+    """Show what was asked of the run beside the log, and what is not as in the run before."""
+    asked = summary.request
+    selection = dict(asked.get("selection", {}))
+    if "sample" in selection:
+        selection["sample"] = f"{100 * selection['sample']:g} % of the scopes"
+    labels = {f"label {name}": value for name, value in asked.get("labels", {}).items()}
+    again = asked.get("reprocess")
+    if again is not None:
+        where = [f"{name} {plain(str(value))}" for name, value in again.items()]
+        labels["again"] = ", ".join(where) or "everything"
+    shown = [
+        f"{plain(name)} {plain(str(value))}" for name, value in {**selection, **labels}.items()
+    ]
+    if summary.budget is not None:
+        spent = f"{summary.budget['calls']:,} calls · {summary.budget['tokens']:,.0f} tokens"
+        name = plain(str(summary.budget["id"]))
+        yield Text.assemble(("  budget    ", "dim"), f"{name}: {spent} so far, all its runs")
+    if shown:
+        yield Text.assemble(("  asked     ", "dim"), " · ".join(shown))
+    if summary.changed:
+        what = [
+            f"{name.replace('_', ' ')} {plain(before)} → {plain(now)}"
+            for name, (before, now) in summary.changed.items()
+        ]
+        yield Text.assemble(
+            ("  changed   ", "dim"),
+            " · ".join(what),
+            ("  for new messages only; --reprocess takes old ones again", "dim"),
+        )
+
+
 def _duration(milliseconds: float) -> str:
     """Show a duration.
 
@@ -207,8 +240,15 @@ def _count(number: int, noun: str) -> str:
 
 def _problem_lines(summary: RunSummary, reasons: Sequence[str], table: str) -> Iterator[Text]:
     folder = f"{table.rstrip('/')}/runs/{summary.run_id}"
-    if summary.windows_failed or summary.rejected_lines or summary.stopped_by:
+    told = (summary.windows_failed, summary.rejected_lines, summary.undated, summary.scopes_left)
+    if summary.stopped_by or any(told):
         yield Text("")
+    if summary.scopes_left:
+        yield Text.assemble(
+            ("  ! ", "yellow"),
+            f"only a sample is committed: {_count(summary.scopes_left, 'scope')} of "
+            f"{summary.scopes:,} left",
+        )
     if summary.stopped_by:
         yield Text.assemble(("  ! ", "yellow"), stopped_message(summary))
     if summary.windows_failed:
@@ -217,6 +257,12 @@ def _problem_lines(summary: RunSummary, reasons: Sequence[str], table: str) -> I
             f"open for the next run: {_count(summary.windows_failed, 'window')}",
         )
         yield from _reason_lines(reasons)
+    if summary.undated:
+        yield Text.assemble(
+            ("  ! ", "yellow"),
+            f"left out, as nothing dates them: {_count(summary.undated, 'conversation')}; a run "
+            "without --since and --until takes them",
+        )
     if summary.rejected_lines:
         yield Text.assemble(
             ("  ! ", "yellow"),
@@ -232,8 +278,14 @@ def stopped_message(summary: RunSummary) -> str:
         summary: Of a run with `stopped_by`.
     """
     by = summary.stopped_by or {}
+    if by["bound"] == "failures":
+        return f"stopped, as most calls fail: {plain(by['reason'])} The same command goes on."
     option = BOUND_OPTIONS.get(by["bound"], by["bound"])
-    used = f"{by['used']:,} of {by['limit']:,} used; " if by["limit"] and by["used"] else ""
+    spent = by["used"]
+    if summary.budget is not None:
+        option += f" of budget {plain(str(summary.budget['id']))}"
+        spent = summary.budget.get(by["bound"].removeprefix("max_"))
+    used = f"{spent:,} of {by['limit']:,} used; " if by["limit"] and spent else ""
     return (
         f"stopped by {option}: {used}{_count(summary.windows_failed, 'window')} left. The same "
         f"command goes on from here, as far as its bound allows; what was answered is not paid "

@@ -10,10 +10,13 @@ import pyarrow.compute as pc
 from memorypipe.cli.options import DEFAULT_TABLE
 from memorypipe.cli.output import Output
 from memorypipe.cli.render_change import table_option
+from memorypipe.cli.render_consolidation import consolidation_lines
 from memorypipe.cli.render_import import import_lines, import_steps
 from memorypipe.cli.render_run import choose_changes, summary_lines
+from memorypipe.pipeline.committing import left_to_commit
 from memorypipe.pipeline.importing import is_import
 from memorypipe.pipeline.plan import Plan
+from memorypipe.pipeline.reconsolidate_rows import is_consolidation
 from memorypipe.pipeline.summary import RunSummary
 from memorypipe.table.guards import GUARD_PREFIX
 from memorypipe.table.table import MemoryTable
@@ -40,12 +43,14 @@ def report_run(output: Output, planned: Plan, summary: RunSummary, *, table: str
         return
     value = {**summary.to_dict(), "table": table}
     if summary.held_back:
-        value["error"] = held_message(summary, table=table)
+        again = _CONSOLIDATE_AGAIN if is_consolidation(planned.manifest) else _PLAN_AGAIN
+        value["error"] = held_message(summary, table=table, again=again)
         output.error(value["error"])
     if output.as_json:
         output.result(value, ())
         return
-    changes = some_changes(planned.actions(), _PLANNED_CHANGES if summary.is_plan else _EXAMPLES)
+    actions = _taken_up(planned, summary)
+    changes = some_changes(actions, _PLANNED_CHANGES if summary.is_plan else _EXAMPLES)
     reasons = planned.open_windows()["reason"].to_pylist() if summary.windows_failed else []
     steps = next_steps(
         summary,
@@ -54,8 +59,20 @@ def report_run(output: Output, planned: Plan, summary: RunSummary, *, table: str
         memory_id=None if summary.is_plan else _some_memory(table, changes),
         has_table=MemoryTable.exists(table),
     )
-    lines = summary_lines(summary, changes, table=table, next_steps=steps, open_reasons=reasons)
+    shown = consolidation_lines if is_consolidation(planned.manifest) else summary_lines
+    lines = shown(summary, changes, table=table, next_steps=steps, open_reasons=reasons)
     output.result(value, lines)
+
+
+def _taken_up(planned: Plan, summary: RunSummary) -> pa.Table:
+    """Give the actions of the scopes that were taken up, where only a sample was applied."""
+    actions = planned.actions()
+    if not (summary.committed and summary.scopes_left):
+        return actions
+    keys = pc.unique(actions["scope_key"]).to_pylist()
+    table = MemoryTable.open(planned.table_uri, create=False)
+    left = left_to_commit(table, planned.run_id, keys)
+    return actions.filter(pc.invert(pc.is_in(actions["scope_key"], pa.array(left, pa.string()))))
 
 
 def _report_import(output: Output, planned: Plan, summary: RunSummary, *, table: str) -> None:
@@ -74,6 +91,7 @@ def _report_import(output: Output, planned: Plan, summary: RunSummary, *, table:
     output.result(value, lines)
 
 
+_CONSOLIDATE_AGAIN = "Run `memorypipe consolidate` again; what was answered is not paid again."
 _PLAN_AGAIN = "Run `memorypipe plan` or `backfill` again; what was answered is not paid again."
 
 
@@ -134,7 +152,11 @@ def next_steps(
     place = table_option(table)
     if summary.is_plan:
         what = "commit this plan" if summary.status == "planned" else "commit what was decided"
-        return [(f"memorypipe apply {summary.run_id}{place}", what)]
+        return [
+            (f"memorypipe apply {summary.run_id}{place}", what),
+            (f"memorypipe diff {summary.run_id}{place}", "look at it scope by scope"),
+        ]
+    rest = [(f"memorypipe apply {summary.run_id}{place}", "commit the rest")]
     scope = dict(changes[0]["scope"]) if changes else {}
     pairs = "".join(f" --scope {shlex.quote(f'{k}={v}')}" for k, v in sorted(scope.items()))
     steps = [(f"memorypipe show{pairs}{place}", "what is remembered")] if has_table else []
@@ -142,7 +164,7 @@ def next_steps(
         steps.append((f"memorypipe history {memory_id}{place}", "how a memory came about"))
     if summary.windows_failed:
         steps.append((f"memorypipe runs show {summary.run_id} --failed{place}", "what stays open"))
-    return steps
+    return [*steps, *(rest if summary.scopes_left else [])]
 
 
 def _some_memory(table: str, changes: Sequence[Mapping[str, Any]]) -> str | None:

@@ -1,7 +1,6 @@
 """Planning: cut windows, extract facts, decide actions, and write all of it down."""
 
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -10,12 +9,11 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from memorypipe.errors import MemoryPipeError, PlanError
+from memorypipe.errors import MemoryPipeError
 from memorypipe.expressions.build_action import MemoryBuildAction
 from memorypipe.expressions.extract import MemoryExtract
+from memorypipe.id_key import IdKeySource, fingerprint
 from memorypipe.llm.batch.settings import BatchSettings
 from memorypipe.llm.embed.resolve import NO_EMBEDDER
 from memorypipe.llm.embed.types import Embedder
@@ -23,26 +21,50 @@ from memorypipe.llm.limits.control import Bounds
 from memorypipe.llm.owner import Owner
 from memorypipe.logs.read import ConversationLog
 from memorypipe.pipeline.accounting import Accounts, call_totals, fact_totals
+from memorypipe.pipeline.base_table import BaseTable
 from memorypipe.pipeline.batch_folder import open_batches
+from memorypipe.pipeline.carrying import carried_columns
 from memorypipe.pipeline.coordination import Coordination
 from memorypipe.pipeline.cutting import cut_windows
 from memorypipe.pipeline.deciding import Decider, decide_actions
-from memorypipe.pipeline.embedders import embedder_to_plan
 from memorypipe.pipeline.extraction import extract_facts
-from memorypipe.pipeline.identity import WindowDigest, describe_stage, make_run_id
+from memorypipe.pipeline.id_keys import key_of
+from memorypipe.pipeline.identity import (
+    WindowDigest,
+    asked_of,
+    changes,
+    describe_stage,
+    make_run_id,
+)
 from memorypipe.pipeline.interrupts import drained_first
+from memorypipe.pipeline.job_lock import check_alone, one_at_a_time
 from memorypipe.pipeline.on_ray import arrow_batches
 from memorypipe.pipeline.plan import Plan
-from memorypipe.pipeline.run_folder import OPEN_WINDOWS, SCOPES, RunFolder
+from memorypipe.pipeline.request import RunRequest
+from memorypipe.pipeline.run_folder import RunFolder
 from memorypipe.pipeline.run_record import Heartbeat, RunRecord
+from memorypipe.pipeline.scope_results import SCOPE_RESULTS, write_results
 from memorypipe.pipeline.settings import ConsolidationSettings
+from memorypipe.pipeline.sorting import Sorter
 from memorypipe.pipeline.summary import RunStatus, RunSummary
 from memorypipe.pipeline.text_vectors import settled_settings
-from memorypipe.schema import ACTIONS
+from memorypipe.pipeline.told_before import ToldBefore
+from memorypipe.schema import FACTS, WINDOWS
 from memorypipe.table.run_status import EVERY_S
-from memorypipe.table.table import MemoryTable
 
-__all__ = ["PlanConfig", "Planning", "Progress"]
+__all__ = ["PlanConfig", "Planning", "Progress", "ending"]
+
+# In this order windows are written down, whatever the order in which they come.
+_IN_ORDER = ("scope_key", "event_time", "conversation_id", "window_index", "window_id")
+
+# Rows of one file, whole scopes: what memory holds while it is written. A row is a window with
+# its transcript, a window with its facts, or a scope.
+_PART_ROWS = {"windows": 4_096, "facts": 8_192, "results": 1_024}
+
+# Where rows wait to be sorted, in the folder of the run.
+_SORTING = ".sorting"
+
+_PACKAGES = ("memorypipe", "ray", "pyarrow", "pylance")
 
 ProgressStage = Literal["windows", "batch", "extract", "decide", "commit"]
 
@@ -74,8 +96,10 @@ class PlanConfig:
         on_progress: Called with each step forward.
         clock: Gives the time of the run.
         bounds: Where the run stops, whatever is left.
+        budget: What the bounds hold for together with other runs; None: for this run alone.
         batch: How batches are cut where the extraction is asked in batches; None where not.
         embedder: Makes the vectors, as for `MemoryTable.open`.
+        id_key: Where the key of the ids comes from, likewise.
     """
 
     table_uri: str
@@ -85,10 +109,12 @@ class PlanConfig:
     on_progress: Callable[[Progress], None]
     clock: Callable[[], datetime]
     bounds: Bounds = field(default_factory=Bounds)
+    budget: str | None = None
     batch: BatchSettings | None = None
     embedder: str | Embedder | None = None
     backend: str | None = None
     mirror: str | None = None
+    id_key: IdKeySource | None = None
 
 
 class Planning:
@@ -97,13 +123,13 @@ class Planning:
     Args:
         config: Table, stages and settings.
         log: The conversations.
-        run_id: Names the run; None derives it.
+        request: What is asked of the run.
     """
 
-    def __init__(self, config: PlanConfig, log: ConversationLog, run_id: str | None) -> None:
+    def __init__(self, config: PlanConfig, log: ConversationLog, request: RunRequest) -> None:
         self._config = config
         self._log = log
-        self._run_id = run_id
+        self._request = request
         self._started = time.monotonic()
         self._cut = 0
         self._batch: dict[str, int] | None = None
@@ -112,20 +138,18 @@ class Planning:
         self._accounts = Accounts(
             bounds=config.bounds, has_prices=any(spec.prices is not None for spec in specs)
         )
-        self._coordination = Coordination(uuid.uuid4().hex, config.bounds)
-        uri = config.table_uri
-        table = None
-        if MemoryTable.exists(uri):
-            table = MemoryTable.open(
-                uri, create=False, backend=config.backend, embedder=config.embedder
-            )
-        if table is not None and run_id in table.runs()["run_id"].to_pylist():
-            raise PlanError(f"Run {run_id!r} is committed already; choose another run id.")
-        self._embedder = embedder_to_plan(config.embedder, table)
+        self._coordination = Coordination.of(config.table_uri, config.bounds, config.budget)
+        self._base = BaseTable.read(
+            config.table_uri,
+            request,
+            embedder=config.embedder,
+            backend=config.backend,
+            id_key=config.id_key,
+        )
+        self._embedder = self._base.embedder
         self._settings = settled_settings(config.settings, self._embedder)
-        self._base_version = table.version if table else None
-        self._known_keys = [] if table is None else table.ledger_keys().to_pylist()
-        self._erased = () if table is None else table.settings.erased
+        self._base_version = self._base.version
+        self._told: ToldBefore | None = None
 
     def plan(self) -> Plan:
         """Plan, and write everything down."""
@@ -138,50 +162,65 @@ class Planning:
                 record.write()
                 beat = Heartbeat(record.write, every_s=EVERY_S)
                 with beat, drained_first(self._coordination.drain):
-                    actions, opened = self._work(folder)
+                    counts = self._work(folder)
             except BaseException as error:
-                record.write(**_ending(error))
+                record.write(**ending(error))
                 raise
             folder.write_json("manifest", self._manifest(folder.path.name))
-            record.write(**self._summary(folder, actions, opened).to_dict())
+            record.write(**self._summary(folder, counts).to_dict())
         finally:
             self._coordination.close()
         return Plan(self._config.table_uri, folder.path.name)
 
-    def _work(self, folder: RunFolder) -> tuple[pa.Table, pa.Table]:
-        """Extract and decide the windows that were cut; give the actions and the open windows."""
-        actions, opened = ACTIONS.empty_table(), OPEN_WINDOWS.empty_table()
+    def _work(self, folder: RunFolder) -> Counter[str]:
+        """Extract and decide the windows that were cut; count as `write_results`."""
         if self._cut:
             self._fill_journal(folder)
             self._extract_facts(folder)
-            actions, opened = self._decide(folder)
-        folder.write_table("actions", actions)
-        folder.write_table("open", opened)
+            counts = self._decide(folder)
+        else:
+            counts = write_results(folder, ())
         folder.write_lines("rejects", _reject_lines(self._log))
-        return actions, opened
+        return counts
 
     def _cut_windows(self) -> RunFolder:
         """Write the windows, and name the run after them."""
         settings = self._settings
+        if (carried := self._request.carried) is not None:
+            most = max(settings.overlap_messages, carried.overlap_messages)
+            settings = replace(settings, overlap_messages=most)
         uri = self._config.table_uri
-        dataset = cut_windows(self._log.dataset, settings, self._known_keys, self._erased)
+        base, selection = self._base, self._request.selection
+        dataset = cut_windows(
+            self._log.dataset,
+            settings,
+            known_keys=base.known_keys,
+            erased=base.erased,
+            selection=selection,
+            id_key=base.id_key,
+        )
         digest = WindowDigest()
         with RunFolder.scratch(uri) as scratch:
-            for part, batch in enumerate(arrow_batches(dataset)):
+            sorter = Sorter(scratch.path / _SORTING, WINDOWS, by=_IN_ORDER)
+            for batch in arrow_batches(dataset):
                 digest.add(batch["window_id"])
-                scratch.write_part("windows", part, batch)
+                sorter.add(batch)
                 self._cut += batch.num_rows
                 if self._cut:
                     # It takes a second to come up, while the rest is cut and the workers start.
                     self._coordination.start(self._config.extract, self._config.decide)
                 self._report("windows", self._cut, None)
-            run_id = self._run_id or make_run_id(
+            _write_parts(scratch, "windows", sorter)
+            run_id = self._request.run_id or make_run_id(
                 windows=digest.value(),
                 stages=self._stages(),
                 settings=self._chosen(),
                 base_version=self._base_version or 0,
             )
-            return scratch.become(run_id, now=self._config.clock())
+            runs, now = scratch.path.parent, self._config.clock()
+            with one_at_a_time(runs):
+                check_alone(scratch.parts("windows"), runs, run_id=run_id, now=now)
+                return scratch.become(run_id, now=now)
 
     def _fill_journal(self, folder: RunFolder) -> None:
         """Have the extraction answered in batches, where that is wanted."""
@@ -214,15 +253,27 @@ class Planning:
         self._report("extract", done, total)
         cut = folder.parts("windows")
         extract = self._coordination.join(self._config.extract)
-        for part, facts in enumerate(extract_facts(cut, extract)):
-            folder.write_part("facts", part, facts)
+        sorter = Sorter(folder.path / _SORTING, FACTS, by=_IN_ORDER)
+        for facts in extract_facts(cut, extract):
+            sorter.add(self._without_retold(facts))
             self._accounts.add_rows(fact_totals(facts))
             done += facts.num_rows
             self._report("extract", done, total)
         _check_all_back("extraction", done, total)
+        _write_parts(folder, "facts", sorter)
         self._read_counts()
 
-    def _decide(self, folder: RunFolder) -> tuple[pa.Table, pa.Table]:
+    def _without_retold(self, facts: pa.Table) -> pa.Table:
+        """Flag what messages that are taken again have told before."""
+        if self._request.reprocess is None or self._base_version is None:
+            return facts
+        if self._told is None:
+            self._told = ToldBefore.read(
+                self._config.table_uri, self._base_version, key_of(self._base.id_key)
+            )
+        return self._told.mark(facts)
+
+    def _decide(self, folder: RunFolder) -> Counter[str]:
         config = self._config
         decider = Decider(
             decide=self._coordination.join(config.decide),
@@ -231,31 +282,28 @@ class Planning:
             base_version=self._base_version,
             embedder=self._embedder,
             owner=Owner.current(),
+            carried=self._request.carried,
+            id_key=self._base.id_key,
         )
-        facts = folder.parts("facts")
         self._accounts.begin("decide")
         self._report("decide", 0, self._cut)
-        names = ["scope_key", "window_id", "conversation_id"]
-        cut = pa.concat_tables([pq.read_table(part, columns=names) for part in facts])
-        windows_of = Counter(cut["scope_key"].to_pylist())
-        results, done = [], 0
-        for batch in decide_actions(facts, decider):
-            results.append(batch)
+        done = 0
+        sorter = Sorter(folder.path / _SORTING, SCOPE_RESULTS, by=["scope_key"])
+        for batch in decide_actions(folder.parts("facts"), decider):
+            sorter.add(batch)
             totals = call_totals(c for calls in batch["calls"].to_pylist() for c in calls)
             totals["fallback"] = sum(batch["fallback"].to_pylist())
             totals.update(flag for flags in batch["flags"].to_pylist() for flag in flags)
             self._accounts.add_rows(totals)
-            done += sum(windows_of[scope_key] for scope_key in batch["scope_key"].to_pylist())
+            done += sum(batch["windows"].to_pylist())
             self._report("decide", done, self._cut)
         _check_all_back("consolidation", done, self._cut)
         self._read_counts()
-        scopes = pa.concat_tables(results).sort_by("scope_key")
-        chains = [scopes["scope_key"], pc.list_value_length(scopes["calls"]).cast(pa.int64())]
-        folder.write_table("scopes", pa.table(chains, schema=SCOPES))
-        window_ids = cut["window_id"].to_pylist()
-        return _lay_out(
-            scopes, dict(zip(window_ids, cut["conversation_id"].to_pylist(), strict=True))
-        )
+        counts = write_results(folder, sorter.groups(least_rows=_PART_ROWS["results"]))
+        if self._request.carried is not None:
+            actions = folder.read_table("actions")
+            folder.write_table("actions", carried_columns(actions, self._request.carried))
+        return counts
 
     def _report(self, stage: ProgressStage, done: int, total: int | None) -> None:
         self._progress = Progress(stage=stage, done=done, total=total)
@@ -277,14 +325,16 @@ class Planning:
         chosen = self._settings.to_dict()
         if self._embedder is not None and self._settings.lookup.uses_vectors:
             chosen["embedder"] = self._embedder.name
-        return chosen
+        return {**chosen, **self._request.to_dict()}
+
+    def _asked(self) -> dict[str, Any]:
+        return {"stages": self._stages(), "versions": self._versions()}
 
     def _models(self) -> str:
         stages = self._stages()
         return " + ".join(dict.fromkeys(stages[name]["model"] for name in ("extract", "decide")))
 
     def _manifest(self, run_id: str) -> dict[str, Any]:
-        packages = ("memorypipe", "ray", "pyarrow", "pylance")
         config = self._config
         return {
             "run_id": run_id,
@@ -292,22 +342,27 @@ class Planning:
             "base_version": self._base_version or 0,
             "stages": self._stages(),
             "settings": self._settings.to_dict(),
+            "request": self._request.to_dict(),
             "backend": config.backend,
             "embedder": NO_EMBEDDER if self._embedder is None else self._embedder.name,
-            "versions": {name: version(name) for name in packages},
+            "id_key": fingerprint(key_of(self._base.id_key)),
+            "versions": self._versions(),
         }
 
-    def _summary(self, folder: RunFolder, actions: pa.Table, opened: pa.Table) -> RunSummary:
+    def _versions(self) -> dict[str, str]:
+        return {name: version(name) for name in _PACKAGES}
+
+    def _summary(self, folder: RunFolder, counts: Counter[str]) -> RunSummary:
         """Give the numbers of a planning that came to its end."""
+        self._coordination.settle()
         counted = self._accounts.summary()
-        events = Counter(actions["event"].to_pylist())
         return replace(
             self._so_far(folder, "stopped" if counted["stopped_by"] else "planned"),
-            windows_failed=opened.num_rows,
-            added=events["ADD"],
-            updated=events["UPDATE"],
-            deleted=events["DELETE"],
-            none=events["NONE"],
+            windows_failed=counts["open"],
+            added=counts["ADD"],
+            updated=counts["UPDATE"],
+            deleted=counts["DELETE"],
+            none=counts["NONE"],
         )
 
     def _so_far(self, folder: RunFolder, status: RunStatus) -> RunSummary:
@@ -320,6 +375,10 @@ class Planning:
             wall_s=round(time.monotonic() - self._started, 3),
             model=self._models(),
             batch=self._batch,
+            request=self._request.to_dict(),
+            budget=self._coordination.budget(),
+            undated=self._log.undated if self._request.selection.has_period else 0,
+            changed=changes(self._base.last_asked, asked_of(self._asked())),
             **self._accounts.summary(),
         )
 
@@ -335,7 +394,7 @@ class Planning:
         }
 
 
-def _ending(error: BaseException) -> dict[str, Any]:
+def ending(error: BaseException) -> dict[str, Any]:
     """What a record says of a planning that an error ended; foreign errors may quote anything."""
     if isinstance(error, KeyboardInterrupt):
         return {"status": "stopped", "error": "interrupted"}
@@ -350,25 +409,9 @@ def _check_all_back(stage: str, done: int, total: int) -> None:
         raise MemoryPipeError(f"The {stage} gave back {done} of {total} windows; nothing is kept.")
 
 
-def _lay_out(results: pa.Table, conversations: dict[str, str]) -> tuple[pa.Table, pa.Table]:
-    """Lay scope results out as actions and open windows, sorted by scope."""
-    actions: list[dict[str, Any]] = []
-    opened: list[dict[str, Any]] = []
-    for scope in results.to_pylist():
-        named = {"scope": scope["scope"], "scope_key": scope["scope_key"]}
-        actions += [{**action, **named} for action in scope["actions"]]
-        opened += [
-            {
-                "scope_key": scope["scope_key"],
-                "conversation_id": conversations[window["window_id"]],
-                **window,
-            }
-            for window in scope["open_windows"]
-        ]
-    return (
-        pa.Table.from_pylist(actions, schema=ACTIONS),
-        pa.Table.from_pylist(opened, schema=OPEN_WINDOWS),
-    )
+def _write_parts(folder: RunFolder, name: str, sorter: Sorter) -> None:
+    for part, rows in enumerate(sorter.groups(least_rows=_PART_ROWS[name])):
+        folder.write_part(name, part, rows)
 
 
 def _reject_lines(log: ConversationLog) -> Iterator[dict[str, Any]]:

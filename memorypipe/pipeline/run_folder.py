@@ -49,6 +49,9 @@ SCOPES = pa.schema(
     ]
 )
 
+# Rows that are read at once from a part: a worker takes a few windows or scopes out of it.
+_GROUP_ROWS = {"windows": 64, "facts": 1_024}
+
 
 class RunFolder:
     """Reads and writes the files of one run.
@@ -130,23 +133,44 @@ class RunFolder:
         folder = self.path / name
         folder.mkdir(exist_ok=True)
         if rows.num_rows:
-            pq.write_table(rows, folder / f"part-{part:06d}.parquet")
+            path = folder / f"part-{part:06d}.parquet"
+            pq.write_table(rows, path, row_group_size=_GROUP_ROWS.get(name))
 
     def parts(self, name: str) -> list[str]:
         """List the files of a table that came in parts, in order."""
         return sorted(str(path) for path in (self.path / name).glob("part-*.parquet"))
 
     def read_parts(self, name: str, schema: pa.Schema) -> pa.Table:
-        """Read a table that came in parts."""
-        tables = [pq.read_table(path, schema=schema) for path in self.parts(name)]
+        """Read a table that came in parts; only the columns of the schema."""
+        tables = [
+            pq.read_table(path, schema=schema, columns=schema.names) for path in self.parts(name)
+        ]
         return pa.concat_tables(tables) if tables else schema.empty_table()
+
+    def share(self, names: Iterable[str], folder: "RunFolder") -> None:
+        """Have files and parts of another run in this one too; no bytes are copied where it can be.
+
+        Args:
+            names: Of files, and of tables that came in parts; what is not there is passed over.
+            folder: Of the other run, whose files never change but by being replaced.
+        """
+        for name in names:
+            if (folder.path / name).is_dir():
+                (self.path / name).mkdir(exist_ok=True)
+            for path in (folder.path / name, *map(Path, folder.parts(name))):
+                if path.is_file():
+                    _link(path, self.path / path.relative_to(folder.path))
 
     def write_table(self, name: str, rows: pa.Table) -> None:
         """Write a table of one file."""
         pq.write_table(rows, self.path / f"{name}.parquet")
 
-    def read_table(self, name: str, schema: pa.Schema) -> pa.Table:
+    def read_table(self, name: str, schema: pa.Schema | None = None) -> pa.Table:
         """Read a table of one file.
+
+        Args:
+            name: Of the file, without its ending.
+            schema: Of the table; None: as it is.
 
         Raises:
             PlanError: If the run has no such file: it was never planned to its end.
@@ -194,3 +218,10 @@ class RunFolder:
             known = sorted(p.name for p in self.path.parent.glob("*") if p.is_dir())
             return f"there is no such run; known: {known!r}."
         return "it was not finished."
+
+
+def _link(path: Path, new: Path) -> None:
+    try:
+        os.link(path, new)
+    except OSError:  # the disk knows no links
+        shutil.copy2(path, new)

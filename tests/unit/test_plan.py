@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from memorypipe.pipeline.plan import ledger_rows
+from memorypipe.pipeline.plan_ledger import ledger_rows
 from memorypipe.schema import FACTS
 
 
@@ -26,5 +26,8 @@ def test_a_message_is_done_when_all_windows_that_hold_it_are() -> None:
         {**row, "window_id": "w2", "message_ids": ["long"], "message_times": [None]},
     ]
     facts = pa.Table.from_pylist(split, schema=FACTS)
-    assert ledger_rows(facts, {"w2"})["message_id"].to_pylist() == ["a"]
-    assert ledger_rows(facts, set())["message_id"].to_pylist() == ["a", "long"]
+    assert ledger_rows(facts, pa.chunked_array([["w2"]]))["message_id"].to_pylist() == ["a"]
+    assert ledger_rows(facts, pa.chunked_array([[]], pa.string()))["message_id"].to_pylist() == [
+        "a",
+        "long",
+    ]
