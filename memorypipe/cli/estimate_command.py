@@ -1,12 +1,12 @@
 """`estimate`: what a backfill of a log would take, before anything is paid."""
 
 from memorypipe.cli.exit_codes import ExitCode
-from memorypipe.cli.options import EstimateOptions
 from memorypipe.cli.output import Output
 from memorypipe.cli.preflight import check_log
 from memorypipe.cli.prepare import prepare
 from memorypipe.cli.render_estimate import estimate_lines
 from memorypipe.cli.run_commands import check_access, interrupted, read_log, running_pipeline
+from memorypipe.cli.run_options import EstimateOptions
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.llm.offline import OFFLINE_MODEL
 
@@ -25,7 +25,11 @@ def estimate(options: EstimateOptions) -> int:
         with running_pipeline(options, prepared, output) as pipeline:
             log = read_log(options, prepared)
             made = pipeline.estimate(
-                log, calibrate=options.calibrate, latency_ms=options.latency_ms
+                log,
+                calibrate=options.calibrate,
+                latency_ms=options.latency_ms,
+                selection=prepared.request["selection"],
+                reprocess=prepared.request["reprocess"],
             )
     except KeyboardInterrupt:
         return interrupted(output)
@@ -37,7 +41,7 @@ def estimate(options: EstimateOptions) -> int:
 
 def _refuse_bounds(options: EstimateOptions) -> None:
     """Refuse what would not be kept: an estimate is not one of the bounded runs."""
-    for name in ("max_calls", "max_total_tokens", "max_cost"):
+    for name in ("max_calls", "max_total_tokens", "max_cost", "budget"):
         if getattr(options, name) is not None:
             option = "--" + name.replace("_", "-")
             raise InvalidArgumentError(

@@ -7,10 +7,26 @@ import orjson
 
 from memorypipe import ids
 from memorypipe.cli.guard_options import BackfillOptions, CommitOptions
+from memorypipe.cli.request_choice import parse_sample
 from memorypipe.cli.values import parse_scope
 from memorypipe.errors import InvalidArgumentError
 
-__all__ = ["guard_settings", "parse_max_retired", "parse_scope_keys"]
+__all__ = ["commit_settings", "guard_settings", "parse_max_retired", "parse_scope_keys"]
+
+
+def commit_settings(options: CommitOptions) -> dict[str, Any]:
+    """Give the keyword arguments of `MemoryPipeline.apply`, guards and all.
+
+    Raises:
+        InvalidArgumentError: As `guard_settings`, or for a word that is no share.
+    """
+    if options.seed is not None and options.sample is None:
+        raise InvalidArgumentError("--seed needs --sample, e.g. --sample 5% --seed 1.")
+    return {
+        **guard_settings(options),
+        "sample": parse_sample(options.sample),
+        "seed": options.seed or 0,
+    }
 
 
 def guard_settings(options: BackfillOptions | CommitOptions) -> dict[str, Any]:
@@ -22,6 +38,7 @@ def guard_settings(options: BackfillOptions | CommitOptions) -> dict[str, Any]:
     return {
         "max_retired": parse_max_retired(options.max_retired),
         "accept_guards": parse_scope_keys(options.accept_guard or []),
+        "commit_every": options.commit_every,
     }
 
 

@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
-from memorypipe.cli.options import ApplyOptions, RunOptions
+from memorypipe.cli.options import ApplyOptions
+from memorypipe.cli.plan_options import CommitEveryOption
+from memorypipe.cli.run_options import RunOptions
 from memorypipe.cli.table_options import MirrorOption
 
 __all__ = ["BackfillOptions", "CommitOptions"]
@@ -33,9 +35,10 @@ _AcceptGuard = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class BackfillOptions(RunOptions):
-    """Options of `backfill`: those of `plan`, what may be deleted, and a mirror."""
+    """Options of `backfill`: those of `plan`, how it is committed, and a mirror."""
 
     mirror: MirrorOption = None
+    commit_every: CommitEveryOption = None
     max_retired: _MaxRetired = "auto"
     accept_guard: _AcceptGuard = None
 
@@ -44,5 +47,25 @@ class BackfillOptions(RunOptions):
 class CommitOptions(ApplyOptions):
     """Options of `apply`."""
 
+    sample: Annotated[
+        str | None,
+        typer.Option(
+            "--sample",
+            metavar="SHARE",
+            help="Only this share of the scopes, whole ones: 0.5%. A smaller sample lies within a "
+            "larger one; apply without it commits the rest.",
+            rich_help_panel="Commit",
+        ),
+    ] = None
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed",
+            metavar="S",
+            help="Another seed takes other scopes (0).",
+            rich_help_panel="Commit",
+        ),
+    ] = None
+    commit_every: CommitEveryOption = None
     max_retired: _MaxRetired = "auto"
     accept_guard: _AcceptGuard = None

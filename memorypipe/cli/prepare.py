@@ -10,7 +10,8 @@ from memorypipe.cli.embedder_choice import choose_if_named
 from memorypipe.cli.endpoint_choice import endpoint_options, find_endpoints
 from memorypipe.cli.exit_codes import Threshold
 from memorypipe.cli.model_choice import ModelChoice, OfflineModel, choose_model
-from memorypipe.cli.options import RunOptions
+from memorypipe.cli.request_choice import request_arguments
+from memorypipe.cli.run_options import RunOptions
 from memorypipe.cli.stage_specs import stage_specs
 from memorypipe.cli.values import parse_columns, parse_names, parse_roles, parse_scope_columns
 from memorypipe.errors import InvalidArgumentError, PlanError
@@ -19,6 +20,7 @@ from memorypipe.llm.journal.open import check_journal
 from memorypipe.llm.limits.control import Bounds
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.logs.options import read_options
+from memorypipe.pipeline.budget import check_budget
 from memorypipe.pipeline.run_folder import RunFolder
 from memorypipe.rank.lookup import Lookup
 
@@ -39,6 +41,7 @@ class Prepared:
         fallback_action: What a fact without a valid decision becomes where that is committed.
         reading: How the log is read: arguments of `read_conversations`.
         settings: Arguments of `MemoryPipeline` beside table and expressions.
+        request: What is asked of the run: arguments of `MemoryPipeline.plan`.
         max_rejected: Unreadable lines that are too many.
         max_failed: Open windows that are too many.
     """
@@ -52,6 +55,7 @@ class Prepared:
     fallback_action: Literal["ADD", "NONE"]
     reading: dict[str, Any]
     settings: dict[str, Any]
+    request: dict[str, Any]
     max_rejected: Threshold
     max_failed: Threshold
 
@@ -120,10 +124,13 @@ def prepare(
             "window_tokens": options.window_tokens,
             "commit_fallback": options.commit_fallback,
             "journal": options.journal,
+            "budget": check_budget(options.budget, with_batches=options.batch_api),
             "backend": options.backend,
+            "id_key": options.id_key,
             "batch": _batch(options, extract_spec),
             "embedder": choose_if_named(options.embedder, options.config, environ, folder),
         },
+        request=request_arguments(options),
         max_rejected=Threshold.parse("--max-rejected", options.max_rejected),
         max_failed=Threshold.parse("--max-failed", options.max_failed),
     )

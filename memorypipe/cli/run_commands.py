@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from memorypipe.cli.embedder_choice import choose_if_named
 from memorypipe.cli.exit_codes import ExitCode, Threshold, exit_code
-from memorypipe.cli.guard_choice import guard_settings
+from memorypipe.cli.guard_choice import commit_settings, guard_settings
 from memorypipe.cli.guard_options import BackfillOptions, CommitOptions
 from memorypipe.cli.model_choice import LocalModel
-from memorypipe.cli.options import RunOptions
 from memorypipe.cli.output import Output, WarningsTo
 from memorypipe.cli.preflight import check_endpoint, check_key, check_log, is_proxied
 from memorypipe.cli.prepare import Prepared, prepare
 from memorypipe.cli.progress import ProgressDisplay
 from memorypipe.cli.ray_session import ray_session
+from memorypipe.cli.run_options import RunOptions
 from memorypipe.cli.run_report import report_run
 from memorypipe.cli.stage_specs import expression_arguments
 from memorypipe.llm.offline import OFFLINE_MODEL
@@ -60,9 +60,14 @@ def apply(options: CommitOptions) -> int:
     max_failed = Threshold.parse("--max-failed", options.max_failed)
     planned = Plan(options.table, options.run)
     embedder = choose_if_named(options.embedder, options.config, os.environ, Path())
-    if is_import(planned):
+    is_partial = options.sample is not None or options.commit_every is not None
+    if is_import(planned) and not is_partial:
         summary = apply_import(
-            planned, embedder=embedder, backend=options.backend, mirror=options.mirror
+            planned,
+            embedder=embedder,
+            backend=options.backend,
+            mirror=options.mirror,
+            id_key=options.id_key,
         )
     else:
         summary = _commit(planned, options, embedder)
@@ -77,9 +82,13 @@ def _commit(
 
     # A commit asks no model, so it does not matter which one this pipeline has.
     pipeline = MemoryPipeline.offline(
-        options.table, embedder=embedder, backend=options.backend, mirror=options.mirror
+        options.table,
+        embedder=embedder,
+        backend=options.backend,
+        mirror=options.mirror,
+        id_key=options.id_key,
     )
-    return pipeline.apply(planned, **guard_settings(options))
+    return pipeline.apply(planned, **commit_settings(options))
 
 
 def _run(options: RunOptions, *, guards: dict[str, Any] | None, mirror: str | None = None) -> int:
@@ -93,7 +102,8 @@ def _run(options: RunOptions, *, guards: dict[str, Any] | None, mirror: str | No
         check_access(prepared)
     try:
         with running_pipeline(options, prepared, output) as pipeline:
-            planned = pipeline.plan(read_log(options, prepared), run_id=options.run_id)
+            log = read_log(options, prepared)
+            planned = pipeline.plan(log, run_id=options.run_id, **prepared.request)
             summary = planned.summary() if guards is None else pipeline.apply(planned, **guards)
     except KeyboardInterrupt as interrupt:
         return interrupted(output, getattr(interrupt, "__notes__", ()))
@@ -116,7 +126,7 @@ def check_access(prepared: Prepared) -> None:
 
 @contextmanager
 def running_pipeline(
-    options: RunOptions, prepared: Prepared, output: Output
+    options: RunOptions, prepared: Prepared, output: Output, *, needs_ray: bool = True
 ) -> Iterator["MemoryPipeline"]:
     """Have a pipeline with all that it needs running: local model, Ray, progress."""
     with ExitStack() as stack:
@@ -125,8 +135,9 @@ def running_pipeline(
         if isinstance(prepared.choice, LocalModel):
             display.say("Loading the local model")
             prepared = _with_local_server(stack, prepared, prepared.choice)
-        display.say("Starting Ray")
-        stack.enter_context(ray_session(options.ray_address, is_quiet=not output.debugs))
+        if needs_ray:
+            display.say("Starting Ray")
+            stack.enter_context(ray_session(options.ray_address, is_quiet=not output.debugs))
         yield _make_pipeline(options, prepared, display)
 
 
@@ -175,7 +186,8 @@ def read_log(options: RunOptions, prepared: Prepared) -> Any:
     """Read the log; with Ray, which must be running."""
     from memorypipe.logs.read import read_conversations  # noqa: PLC0415  # imports Ray
 
-    return read_conversations(options.logs, **prepared.reading)
+    wants_scope = prepared.request["selection"].takes_scope
+    return read_conversations(options.logs, wants_scope=wants_scope, **prepared.reading)
 
 
 def interrupted(output: Output, notes: Iterable[str] = ()) -> int:

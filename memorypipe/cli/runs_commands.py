@@ -86,6 +86,8 @@ def unfinished_lines(record: Mapping[str, Any]) -> Iterator[Text]:
     so_far = f"{record['stage']}, {record['windows_done']:,} of {record['windows']:,} windows"
     if record["status"] == "running":
         yield Text.assemble(("  ! ", "yellow"), f"still running: {so_far}")
+        if record.get("paused"):
+            yield Text(f"    It is paused. {plain(record['paused'])}")
         return
     why = f": {plain(record['error'])}" if "error" in record else ""
     yield Text.assemble(("  ! ", "yellow"), f"it ended in the middle ({so_far}){why}")

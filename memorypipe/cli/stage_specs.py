@@ -7,7 +7,7 @@ from typing import Any, assert_never
 from memorypipe.cli.keys import key_of, names_key
 from memorypipe.cli.model_choice import EndpointModel, LocalModel, ModelChoice, NamedEndpoints
 from memorypipe.cli.model_choice import OfflineModel as OfflineChoice
-from memorypipe.cli.options import RunOptions
+from memorypipe.cli.run_options import RunOptions
 from memorypipe.cli.values import parse_params
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.ids import digest

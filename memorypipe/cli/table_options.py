@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-__all__ = ["BackendOption", "MirrorOption", "RecordTypeOption"]
+__all__ = ["BackendOption", "IdKeyOption", "MirrorOption", "RecordTypeOption"]
 
 BackendOption = Annotated[
     Literal["lance", "parquet"] | None,
@@ -12,6 +12,15 @@ BackendOption = Annotated[
         "--backend",
         help="How a new table is stored: lance, or plain Parquet (lance; one that is there stays "
         "as it is).",
+    ),
+]
+IdKeyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--id-key",
+        metavar="env:NAME|file:PATH",
+        help="Where the key is that a new table makes its ids and hashes with (none; of a table "
+        "that has one is looked for in MEMORYPIPE_ID_KEY).",
     ),
 ]
 MirrorOption = Annotated[

@@ -74,11 +74,14 @@ def import_(options: ImportOptions) -> int:
         vectors_by=options.vectors_by,
         update=options.update,
         backend=options.backend,
+        id_key=options.id_key,
         run_id=options.run_id,
     )
     summary = planned.summary()
     if options.yes:
-        summary = apply_import(planned, embedder=embedder, mirror=options.mirror)
+        summary = apply_import(
+            planned, embedder=embedder, mirror=options.mirror, id_key=options.id_key
+        )
     report_run(output, planned, summary, table=options.table)
     return exit_code(summary, max_rejected=max_rejected, max_failed=_NO_WINDOWS)
 

@@ -12,7 +12,7 @@ from memorypipe.cli.options import (
     JsonOption,
     TableOption,
 )
-from memorypipe.cli.table_options import BackendOption, MirrorOption
+from memorypipe.cli.table_options import BackendOption, IdKeyOption, MirrorOption
 
 __all__ = ["ExportOptions", "ImportOptions", "MappingOptions", "VerifyOptions"]
 
@@ -97,6 +97,7 @@ class ImportOptions(MappingOptions):
         typer.Option("--yes", "-y", help="Commit at once; else the plan waits for `apply`."),
     ] = False
     backend: BackendOption = None
+    id_key: IdKeyOption = None
     mirror: MirrorOption = None
     update: Annotated[
         bool,

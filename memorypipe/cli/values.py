@@ -12,12 +12,14 @@ __all__ = [
     "attach_local_model",
     "parse_columns",
     "parse_fields",
+    "parse_labels",
     "parse_moment",
     "parse_names",
     "parse_params",
     "parse_roles",
     "parse_scope",
     "parse_scope_columns",
+    "parse_where",
 ]
 
 _LOCAL_MODEL = "--local-model"
@@ -116,6 +118,32 @@ def parse_fields(pairs: Sequence[str]) -> dict[str, str]:
         {'text': 'memory', 'external_id': 'id'}
     """
     return _pairs("--map", pairs, "text=memory (the text is the field memory)")
+
+
+def parse_labels(pairs: Sequence[str]) -> dict[str, str]:
+    """Read the labels of a run.
+
+    Raises:
+        InvalidArgumentError: As `parse_scope`.
+
+    Example:
+        >>> parse_labels(["team=search", "night=2025-01-31"])
+        {'team': 'search', 'night': '2025-01-31'}
+    """
+    return _pairs("--label", pairs, "team=search")
+
+
+def parse_where(pairs: Sequence[str]) -> dict[str, str]:
+    """Read what is taken again.
+
+    Raises:
+        InvalidArgumentError: As `parse_scope`.
+
+    Example:
+        >>> parse_where(["user_id=u1", "model=m"])
+        {'user_id': 'u1', 'model': 'm'}
+    """
+    return _pairs("--where", pairs, "user_id=u1, conversation=c1, run=RUN, model=M or prompt=HASH")
 
 
 def parse_params(pairs: Sequence[str]) -> dict[str, Any]:

@@ -42,17 +42,20 @@ class RunCoordinator:
         self._actor = actor
 
     @classmethod
-    def start(cls, run_id: str, bounds: Bounds | None = None) -> "RunCoordinator":
+    def start(
+        cls, run_id: str, bounds: Bounds | None = None, *, leased_calls: int | None = None
+    ) -> "RunCoordinator":
         """Start the coordinator of a run; it ends with this driver, or by `close`.
 
         Args:
             run_id: Names the run; no other that is under way may have this name.
             bounds: Where the run stops; None for no bounds.
+            leased_calls: As for `RunControl`.
 
         Raises:
             ValueError: Where a run of this name has a coordinator already.
         """
-        actor = _actor_class(_run_name(run_id)).remote(bounds or Bounds(), None)
+        actor = _actor_class(_run_name(run_id)).remote(bounds or Bounds(), None, leased_calls)
         return cls(run_id, actor)
 
     def totals(self) -> dict[str, Any]:
@@ -61,8 +64,19 @@ class RunCoordinator:
         Raises:
             ConnectionError: Where the coordinator cannot be reached.
         """
+        return self._told(self._actor.totals)
+
+    def usage(self) -> dict[str, Any]:
+        """Give what a budget is kept by; as `RunControl.usage`.
+
+        Raises:
+            ConnectionError: Where the coordinator cannot be reached.
+        """
+        return self._told(self._actor.usage)
+
+    def _told(self, method: Any) -> dict[str, Any]:
         try:
-            return dict(ray.get(self._actor.totals.remote(), timeout=_TOTALS_TIMEOUT_S))
+            return dict(ray.get(method.remote(), timeout=_TOTALS_TIMEOUT_S))
         except RayError as error:
             raise ConnectionError(
                 f"The coordinator of run {self.run_id!r} cannot be reached "
@@ -72,6 +86,10 @@ class RunCoordinator:
     def stop(self, reason: str) -> None:
         """Let nothing more be sent; what is under way goes on."""
         self._actor.stop.remote(reason)
+
+    def allow(self, bounds: Bounds, leased_calls: int) -> None:
+        """Set bounds anew; as `RunControl.allow`."""
+        self._actor.allow.remote(bounds, leased_calls)
 
     def is_quiet(self) -> bool:
         """Tell whether nothing is under way any more after `stop`; as `RunControl.is_quiet`.
@@ -131,8 +149,10 @@ class _Handle:
 class _Actor:
     """Holds the state machine and gives it the time."""
 
-    def __init__(self, bounds: Bounds, idle_s: float | None) -> None:
-        self._control = RunControl(bounds, time.monotonic())
+    def __init__(
+        self, bounds: Bounds, idle_s: float | None, leased_calls: int | None = None
+    ) -> None:
+        self._control = RunControl(bounds, time.monotonic(), leased_calls=leased_calls)
         if idle_s is not None:
             threading.Thread(target=self._end_when_idle, args=(idle_s,), daemon=True).start()
 
@@ -142,8 +162,14 @@ class _Actor:
     async def totals(self) -> dict[str, Any]:
         return self._control.totals()
 
+    async def usage(self) -> dict[str, Any]:
+        return self._control.usage()
+
     async def stop(self, reason: str) -> None:
         self._control.stop(reason)
+
+    async def allow(self, bounds: Bounds, leased_calls: int) -> None:
+        self._control.allow(bounds, leased_calls)
 
     async def is_quiet(self) -> bool:
         return self._control.is_quiet(time.monotonic())

@@ -123,8 +123,7 @@ class Caller:
         """
         request = self._complete(request)
         if self._journal is None:
-            reply = await self._attempts(request, tally)
-            return reply, read(reply)
+            return await self._call(request, read, tally)
         key = self._key(request)
         known = await self._journal.get(key, unusable=True)
         if known is not None:
@@ -220,16 +219,30 @@ class Caller:
         scope_key: str | None,
     ) -> tuple[Reply, Reading[ValueT]]:
         try:
-            reply = await self._attempts(request, tally)
+            reply, reading = await self._call(request, read, tally)
         except RejectedRequestError as error:
             if len(self._rejected) < _KNOWN_REJECTIONS:
                 self._rejected[key] = error
             raise
-        reading = read(reply)
         if self._journal is not None:
             # Beside a later reply that is whole, one that was cut must not be found.
             usable = reading.status in COMPLETE_STATUSES
             await self._journal.put(key, reply, usable=usable, scope_key=scope_key)
+        return reply, reading
+
+    async def _call(
+        self, request: Request, read: Read[ValueT], tally: Tally
+    ) -> tuple[Reply, Reading[ValueT]]:
+        """Get a reply and its reading from the endpoint, and tell whether it can be used."""
+        try:
+            reply = await self._attempts(request, tally)
+        except StoppedError:
+            raise
+        except ModelError:
+            self._limits.call_ended(failed=True)
+            raise
+        reading = read(reply)
+        self._limits.call_ended(failed=reading.status not in USABLE_STATUSES)
         return reply, reading
 
     async def _attempts(self, request: Request, tally: Tally) -> Reply:

@@ -5,7 +5,7 @@ in batches, so its memory holds one batch, whatever the size of the log. (A JSON
 one value is the exception: it is read whole.)
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -51,6 +51,7 @@ class ConversationLog:
         unreadable_times: Values in the place of a time that are none; they count as missing.
         repaired: NULs and lone surrogates that were replaced.
         is_redacted: Whether a function redacted the texts.
+        undated: Conversations that nothing dates.
     """
 
     dataset: ray.data.Dataset
@@ -63,6 +64,7 @@ class ConversationLog:
     unreadable_times: int
     repaired: int
     is_redacted: bool = False
+    undated: int = 0
 
 
 def read_conversations(  # noqa: PLR0913  # one keyword per independent choice of a reading
@@ -79,6 +81,7 @@ def read_conversations(  # noqa: PLR0913  # one keyword per independent choice o
     group_by: str | None = None,
     order_by: str | None = None,
     redact: Redact | None = None,
+    wants_scope: Callable[[str], bool] | None = None,
 ) -> ConversationLog:
     """Read conversation logs, recognised by what they hold or by a mapping.
 
@@ -118,6 +121,8 @@ def read_conversations(  # noqa: PLR0913  # one keyword per independent choice o
             else sees them; not to scopes, ids and roles. Where it raises, or gives no list of
             that length, for a conversation (or message, with layout ``"messages"``), that one is
             a reject.
+        wants_scope: Whether the conversations of a scope, by its key, are wanted; the others are
+            passed over, and `limit` does not count them. None: all are.
 
     Raises:
         InvalidArgumentError: There is no such file, an option cannot work, a column that it names
@@ -138,7 +143,13 @@ def read_conversations(  # noqa: PLR0913  # one keyword per independent choice o
         redact=redact,
     )
     rows = _BATCH_ROWS[options.layout]
-    reading = Reading(options=options, limit=limit, put=ray.put, batch_rows=rows)
+    reading = Reading(
+        options=options,
+        limit=limit,
+        put=ray.put,
+        batch_rows=rows,
+        wants_scope=wants_scope or (lambda _key: True),
+    )
     for name, records in record_streams(source, pull=_pull, is_mapped=options.is_mapped):
         try:
             log = parse_log(records, options, first_position=reading.position)

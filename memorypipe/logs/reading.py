@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -34,6 +35,8 @@ class Reading:
         limit: At most this many conversations; None: all.
         put: Takes a batch of rows, gives a reference to it.
         batch_rows: Rows that close a batch.
+        wants_scope: Whether conversations of a scope, by its key, are taken; others are passed
+            over and count nowhere.
         position: How many records were read.
     """
 
@@ -41,6 +44,7 @@ class Reading:
     limit: int | None
     put: Callable[[pa.Table], Any]
     batch_rows: int = 2_000
+    wants_scope: Callable[[str], bool] = lambda _key: True
     position: int = 0
     _pending: list[dict[str, Any]] = field(default_factory=list)
     _pending_chars: int = 0
@@ -50,6 +54,7 @@ class Reading:
     _kinds: set[LogKind] = field(default_factory=set)
     _counts: Counter[str] = field(default_factory=Counter)
     _seen: set[bytes] = field(default_factory=set)
+    _seen_dated: set[bytes] = field(default_factory=set)
     _seen_blank: set[bytes] = field(default_factory=set)
     _unseen_columns: set[str] = field(default_factory=set)
     _columns: str = ""
@@ -99,17 +104,22 @@ class Reading:
                 self._take_conversation(row)
 
     def _take_conversation(self, row: Row) -> None:
+        if row.value is not None and not self.wants_scope(row.value["scope_key"]):
+            return
         self._counts.update(row.counts)
         if row.value is None:
             return
         self._counts["conversations"] += 1
         self._counts["turns"] += len(row.value["messages"])
-        self._seen.add(_key(row.value))
+        self._see(_key(row.value), row.value["event_time"])
         chars = sum(len(message["content"]) for message in row.value["messages"])
         self._add(row.value, chars)
 
     def _take_fragment(self, row: Row) -> None:
-        key = _key(row.place or {})
+        place = row.place or {}
+        key = _key(place)
+        if not self.wants_scope(place["scope_key"]):
+            return
         if key not in self._seen and self._is_full():
             return
         self._counts.update(row.counts)
@@ -117,8 +127,13 @@ class Reading:
             self._seen_blank.add(key)
             return
         self._counts["turns"] += 1
-        self._seen.add(key)
+        self._see(key, row.value["timestamp"])
         self._add(row.value, len(row.value["content"]))
+
+    def _see(self, key: bytes, at: datetime | None) -> None:
+        self._seen.add(key)
+        if at is not None:
+            self._seen_dated.add(key)
 
     def _add(self, value: dict[str, Any], chars: int) -> None:
         self._pending.append(value)
@@ -158,17 +173,18 @@ class Reading:
         if self._is_split:
             self._counts["conversations"] = len(self._seen)
             self._counts["empty"] = len(self._seen_blank - self._seen)
+        self._counts["undated"] = len(self._seen - self._seen_dated)
         _warn(self._counts)
         return self._blocks
 
     def account(self) -> dict[str, Any]:
         """Give the fields of `memorypipe.logs.read.ConversationLog` beside its dataset."""
-        names = ("conversations", "turns", "empty", "naive_times", "unreadable_times", "repaired")
+        names = ("conversations", "turns", "empty", "undated", "naive_times", "unreadable_times")
         return {
             "rejects": tuple(self._rejects),
             "format": self._format(),
             "is_redacted": self.options.redact is not None,
-            **{name: self._counts[name] for name in names},
+            **{name: self._counts[name] for name in (*names, "repaired")},
         }
 
     def _format(self) -> LogKind | Literal["mixed", "none"]:

@@ -92,15 +92,16 @@ def conversation_windows(
     Background is the nearest preceding turns, each whole, up to a quarter of the budget.
 
     Args:
-        messages: In the order of the conversation, with unique ids.
+        messages: In the order of the conversation, with unique ids; those that are background
+            already stay so.
         window_tokens: Budget of a window with its background, in tokens as
             `memorypipe.llm.tokens.estimate_tokens` counts, plus 16 for each turn.
         overlap_messages: At most this many preceding turns as background.
         known: Ids of messages that are already paid for.
 
     Returns:
-        Windows in order; every message that is not known is in them as a new one, none where
-        all are known.
+        Windows in order; every message that is neither known nor background is in them as a new
+        one, none where there is no such message.
 
     Raises:
         InvalidArgumentError: As `check_window_options`.
@@ -109,7 +110,9 @@ def conversation_windows(
     turns = [
         turn
         for message in messages
-        for turn in _turns(message, window_tokens, known=message["id"] in known)
+        for turn in _turns(
+            message, window_tokens, known=bool(message["background"]) or message["id"] in known
+        )
     ]
     return [
         _window(turns[first:start], turns[start:stop])

@@ -37,7 +37,9 @@ from memorypipe.pipeline.estimate_samples import (
     stand_in_windows,
 )
 from memorypipe.pipeline.estimate_tally import Scopes, WindowTally, fact_count
+from memorypipe.pipeline.id_keys import id_key_to_plan
 from memorypipe.pipeline.planning import PlanConfig
+from memorypipe.pipeline.request import RunRequest
 from memorypipe.pipeline.text_vectors import local_embedder
 from memorypipe.table.table import MemoryTable
 
@@ -93,17 +95,24 @@ class Estimating:
         config: Table, stages and settings of the run.
         log: The conversations.
         settings: How it is estimated.
+        request: What is asked of the run.
     """
 
     def __init__(
-        self, config: PlanConfig, log: ConversationLog, settings: EstimateSettings
+        self,
+        config: PlanConfig,
+        log: ConversationLog,
+        settings: EstimateSettings,
+        request: RunRequest,
     ) -> None:
         self._config = config
+        self._request = request
         self._log = log
         self._settings = settings
         self._counter = RequestCounter(config.decide.spec.model, settings.count_tokens)
         uri = config.table_uri
-        self._table = MemoryTable.open(uri, create=False) if MemoryTable.exists(uri) else None
+        exists, key = MemoryTable.exists(uri), config.id_key
+        self._table = MemoryTable.open(uri, create=False, id_key=key) if exists else None
         self._embedder = local_embedder(config.embedder, self._table)
         self._tally = WindowTally(sample_size=max(settings.calibrate, _REHEARSED))
         self._spent = Spent()
@@ -148,9 +157,19 @@ class Estimating:
         return replace(spent, cost=prices.cost(spent.tokens_in, spent.tokens_out))
 
     def _count(self, folder: Path) -> None:
-        keys = [] if self._table is None else self._table.ledger_keys().to_pylist()
+        keys = []
+        if self._table is not None:
+            keys = self._table.ledger_keys(reprocess=self._request.reprocess).to_pylist()
         erased = () if self._table is None else self._table.settings.erased
-        windows = cut_windows(self._log.dataset, self._config.settings, keys, erased)
+        id_key = id_key_to_plan(self._config.id_key, self._table)
+        windows = cut_windows(
+            self._log.dataset,
+            self._config.settings,
+            known_keys=keys,
+            erased=erased,
+            selection=self._request.selection,
+            id_key=id_key,
+        )
         counted = count_windows(
             windows,
             self._config.extract,

@@ -8,7 +8,7 @@ import pyarrow as pa
 from memorypipe import ids
 from memorypipe.expressions.llm_base import LLMExpression
 
-__all__ = ["WindowDigest", "describe_stage", "make_run_id"]
+__all__ = ["WindowDigest", "asked_of", "changes", "describe_stage", "make_run_id"]
 
 _MODULUS = 1 << 128
 
@@ -55,3 +55,41 @@ def make_run_id(
 ) -> str:
     """Derive the id of a run, so that a run that was killed is taken up under its own name."""
     return "run_" + ids.digest(windows, stages, settings, base_version, size=12).hex()
+
+
+def asked_of(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Say who was asked, and how: what a later run is compared with.
+
+    Args:
+        manifest: With `stages`, each as of `describe_stage`, and `versions`.
+
+    Returns:
+        `extract_model`, `extract_prompt` (a hash), `decide_model`, `decide_prompt`, `library`.
+    """
+    told = {
+        f"{stage}_{name}": str(manifest["stages"][stage][field])
+        for stage in ("extract", "decide")
+        for name, field in (("model", "model"), ("prompt", "prompt_hash"))
+    }
+    return {**told, "library": str(manifest["versions"]["memorypipe"])}
+
+
+def changes(before: Mapping[str, str] | None, now: Mapping[str, str]) -> dict[str, list[str]]:
+    """Say what has changed since the last run, which messages that it dealt with do not see.
+
+    Args:
+        before: `asked_of` the last run; None where there is none.
+        now: Of this one.
+
+    Returns:
+        What has changed, by its name: how it was, and how it is.
+
+    Example:
+        >>> changes({"extract_model": "a", "library": "1"}, {"extract_model": "b", "library": "1"})
+        {'extract_model': ['a', 'b']}
+    """
+    return {
+        name: [before[name], value]
+        for name, value in now.items()
+        if before and before.get(name, value) != value
+    }

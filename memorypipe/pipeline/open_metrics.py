@@ -19,7 +19,7 @@ def open_metrics(record: Mapping[str, Any]) -> str:
 
     Args:
         record: `RunSummary.to_dict()`, with `heartbeat_at`, `stage`, `windows_done`, `in_flight`,
-            `latency_buckets` and `latency_total_ms` where the record has them.
+            `paused`, `latency_buckets` and `latency_total_ms` where the record has them.
 
     Returns:
         Text that ends in ``# EOF``. Counters have the labels `run_id` and `stage`.
@@ -60,6 +60,10 @@ def _gauges(record: Mapping[str, Any], run: dict[str, str]) -> Iterator[str]:
             record.get("max_in_flight", 0),
         ),
         "memorypipe_run_seconds": ("From its start.", record.get("wall_s", 0.0)),
+        "memorypipe_paused": (
+            "1 while nothing is sent, since most calls fail.",
+            int(record.get("paused") is not None),
+        ),
     }
     for name, (told, value) in gauges.items():
         yield from _family(name, "gauge", told, [("", run, value)])

@@ -23,10 +23,18 @@ class Heartbeat(AbstractContextManager["Heartbeat"]):
     Args:
         beat: What; a failure is told as a warning and the next try may work.
         every_s: Seconds from one time to the next.
+        warning: What the warning says before the error.
     """
 
-    def __init__(self, beat: Callable[[], None], *, every_s: float) -> None:
+    def __init__(
+        self,
+        beat: Callable[[], None],
+        *,
+        every_s: float,
+        warning: str = "The record of the run could not be written",
+    ) -> None:
         self._beat = beat
+        self._warning = warning
         self._every_s = every_s
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="memorypipe-record", daemon=True)
@@ -49,11 +57,7 @@ class Heartbeat(AbstractContextManager["Heartbeat"]):
             try:
                 self._beat()
             except Exception as error:  # noqa: BLE001  # without a beat the run is taken for dead
-                _logger.warning(
-                    "The record of the run could not be written: %s: %s",
-                    type(error).__name__,
-                    error,
-                )
+                _logger.warning("%s: %s: %s", self._warning, type(error).__name__, error)
 
 
 class RunRecord:

@@ -1,6 +1,6 @@
 """What a run did, in the numbers that users and schedulers read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Self
 
@@ -16,9 +16,10 @@ class RunSummary:
     Attributes:
         run_id: The run.
         status: ``"planned"``: nothing is committed yet; ``"done"``; ``"partial"``: some windows
-            failed or some lines were rejected; ``"held"``: a conflict held scopes back;
-            ``"stopped"``: a bound was reached, or it was interrupted; ``"failed"``: an error
-            ended it; ``"running"``: it has not come to its end.
+            failed, some lines were rejected, or only a sample was applied; ``"held"``: a
+            conflict or a guard held scopes back; ``"stopped"``: a bound was reached, or it was
+            interrupted; ``"failed"``: an error ended it; ``"running"``: it has not come to its
+            end.
         conversations: Conversations in the log.
         windows: Windows with something new in them.
         windows_new: Of these, the ones that the journal did not answer, failed ones included.
@@ -48,7 +49,10 @@ class RunSummary:
             not be used, and tasks that a bound kept from being asked (``"BudgetError"``).
         model: The models, as the records name them.
         held_back: Scope key to the reason why nothing of it was committed.
-        committed: Whether what was decided is in the table.
+        committed: Whether what was decided is in the table, or a sample of it.
+        scopes: Scopes that the plan does something in; 0 where nobody has counted them, as
+            nothing was committed.
+        scopes_left: Of these, the ones that were not taken up, since only a sample was applied.
         stopped_by: What stopped the run: `bound` (its name; ``"coordinator"`` where nobody could
             keep the bounds any more), `limit` and `used` (None where not known) and `reason`;
             None where nothing did.
@@ -61,6 +65,12 @@ class RunSummary:
         batch: What was asked in batches, which counts in none of the above but `journal_hits`:
             `batches`, `requests`, `answered`, `unusable`, `failed`, `expired`, `lost`, `ignored`,
             `prompt_tokens`, `completion_tokens`; None where nothing was to be.
+        request: What was asked of the run, as of `memorypipe.pipeline.request.RunRequest`.
+        budget: What all runs of its budget have spent: `id`, `calls`, `tokens` and `cost`; None
+            without a budget. While the run goes on, with what it has set aside.
+        undated: Conversations that a period left out, since nothing dates them.
+        changed: What has changed since the last run, as of `memorypipe.pipeline.identity.changes`.
+            It holds for the messages of this run alone.
     """
 
     run_id: str
@@ -90,12 +100,18 @@ class RunSummary:
     model: str = ""
     held_back: Mapping[str, str] = field(default_factory=dict)
     committed: bool = False
+    scopes: int = 0
+    scopes_left: int = 0
     stopped_by: Mapping[str, Any] | None = None
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     waited_s: Mapping[str, float] = field(default_factory=dict)
     max_in_flight: int = 0
     stages: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     batch: Mapping[str, int] | None = None
+    request: Mapping[str, Any] = field(default_factory=dict)
+    budget: Mapping[str, Any] | None = None
+    undated: int = 0
+    changed: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def is_plan(self) -> bool:

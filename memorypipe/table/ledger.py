@@ -5,7 +5,7 @@ does not count.
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from uuid import uuid4
 
@@ -21,6 +21,7 @@ from memorypipe.table.parquet.storage import objects_place
 __all__ = [
     "LEDGER_FILE",
     "LEDGER_KEY",
+    "ledger_batches",
     "read_ledger",
     "read_ledger_keys",
     "remove_ledgers",
@@ -37,6 +38,7 @@ LEDGER_FILE = LEDGER.append(pa.field("key", LEDGER_KEY, nullable=False))
 _FOLDER = "ledger"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 _NAME_CHARS = 80
+_BATCH_ROWS = 262_144
 
 
 def write_ledger(uri: str, ledger: pa.Table, *, run_id: str) -> str:
@@ -110,6 +112,21 @@ def read_ledger_keys(uri: str, names: Iterable[str]) -> pa.Array:
     chunks = [chunk for name in names for chunk in _read(place, name, ["key"])["key"].chunks]
     keys = pc.unique(pa.chunked_array(chunks, LEDGER_KEY))
     return keys.take(pc.sort_indices(keys))
+
+
+def ledger_batches(uri: str, names: Iterable[str], columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Read columns of ledger files, a bounded number of rows at a time.
+
+    Args:
+        uri: Of the table.
+        names: As the run rows hold them.
+        columns: Of `LEDGER_FILE`.
+    """
+    for name in names:
+        place = _place(uri)
+        with pq.ParquetFile(place.source(f"{_FOLDER}/{name}")) as opened:
+            for batch in opened.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns)):
+                yield pa.Table.from_batches([batch])
 
 
 def _read(place: Place, name: str, columns: list[str]) -> pa.Table:

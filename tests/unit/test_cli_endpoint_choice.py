@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from memorypipe.cli.endpoint_choice import endpoint_options, find_endpoints
-from memorypipe.cli.options import RunOptions
 from memorypipe.cli.prepare import prepare
+from memorypipe.cli.run_options import RunOptions
 from memorypipe.errors import InvalidArgumentError
 
 _ENDPOINTS = "".join(

@@ -2,17 +2,34 @@
 
 import pytest
 
-from memorypipe.cli.guard_choice import guard_settings, parse_max_retired, parse_scope_keys
+from memorypipe.cli.guard_choice import (
+    commit_settings,
+    guard_settings,
+    parse_max_retired,
+    parse_scope_keys,
+)
 from memorypipe.cli.guard_options import CommitOptions
 from memorypipe.errors import InvalidArgumentError
 
 
 def test_the_options_become_arguments_of_apply() -> None:
-    assert guard_settings(CommitOptions(run="r")) == {"max_retired": "auto", "accept_guards": ()}
-    options = CommitOptions(run="r", max_retired="none", accept_guard=["user_id=u1"])
-    assert guard_settings(options) == {
+    usual = {"max_retired": "auto", "accept_guards": (), "commit_every": None}
+    assert guard_settings(CommitOptions(run="r")) == usual
+    assert commit_settings(CommitOptions(run="r")) == {**usual, "sample": None, "seed": 0}
+    options = CommitOptions(
+        run="r",
+        max_retired="none",
+        accept_guard=["user_id=u1"],
+        commit_every=9,
+        sample="0.5%",
+        seed=3,
+    )
+    assert commit_settings(options) == {
         "max_retired": None,
         "accept_guards": ('[["user_id","u1"]]',),
+        "commit_every": 9,
+        "sample": 0.005,
+        "seed": 3,
     }
 
 

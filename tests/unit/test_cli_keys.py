@@ -3,7 +3,7 @@
 import pytest
 
 from memorypipe.cli.keys import key_of, names_key
-from memorypipe.cli.options import RunOptions
+from memorypipe.cli.run_options import RunOptions
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.llm.keys import NO_KEY, KeyCommand
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from memorypipe.cli.options import RunOptions
 from memorypipe.cli.prepare import Prepared, prepare
+from memorypipe.cli.run_options import RunOptions
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.llm.batch.settings import BatchSettings
 from memorypipe.llm.keys import KeyFile

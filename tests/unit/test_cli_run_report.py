@@ -47,17 +47,22 @@ def test_without_a_table_there_is_nothing_to_look_at() -> None:
     assert [command for command, _ in steps] == ["memorypipe runs show run_1 --failed --table t"]
 
 
-def test_after_a_plan_one_applies_it() -> None:
-    assert _steps("planned") == ["memorypipe apply run_1"]
+def test_after_a_plan_one_applies_it_or_looks_at_it() -> None:
+    assert _steps("planned") == ["memorypipe apply run_1", "memorypipe diff run_1"]
 
 
 def test_a_plan_that_a_bound_stopped_can_be_applied_as_far_as_it_came() -> None:
-    assert _steps("stopped") == ["memorypipe apply run_1"]
+    assert _steps("stopped")[0] == "memorypipe apply run_1"
     assert _steps("stopped", committed=True)[0].startswith("memorypipe show")
 
 
 def test_another_table_is_part_of_the_command() -> None:
-    assert _steps("planned", table="my table") == ["memorypipe apply run_1 --table 'my table'"]
+    assert _steps("planned", table="my table")[0] == "memorypipe apply run_1 --table 'my table'"
+
+
+def test_after_a_sample_one_commits_the_rest() -> None:
+    steps = _steps("partial", committed=True, scopes=4, scopes_left=1)
+    assert steps[-1] == "memorypipe apply run_1"
 
 
 def test_what_is_held_back_is_named_with_its_reason_and_the_way_out() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from memorypipe.cli.model_choice import EndpointModel, LocalModel, NamedEndpoints, OfflineModel
-from memorypipe.cli.options import RunOptions
+from memorypipe.cli.run_options import RunOptions
 from memorypipe.cli.stage_specs import expression_arguments, stage_specs
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.expressions.build_action import MemoryBuildAction

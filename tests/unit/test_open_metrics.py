@@ -72,6 +72,8 @@ def test_every_count_arrives_with_its_labels() -> None:
     assert found["memorypipe_in_flight", ()] == 1
     assert found["memorypipe_max_in_flight", ()] == 3
     assert found["memorypipe_heartbeat_timestamp_seconds", ()] == 1_735_689_600
+    assert found["memorypipe_paused", ()] == 0
+    assert _samples(open_metrics(_record(paused="most fail")))["memorypipe_paused", ()] == 1
 
 
 def test_texts_with_quotes_and_line_breaks_come_back_unchanged() -> None:

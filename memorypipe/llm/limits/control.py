@@ -68,6 +68,8 @@ class Ask:
         cost: Money spent.
         answered: Replies.
         overloaded: Refusals for overload (429, 503, 529).
+        calls: Calls that came to an end, each with all its attempts.
+        failed_calls: Of these, the ones that gave nothing that can be used.
         retry_after_s: The longest wait that a refusal since the last grant asked for.
         pause_s: How long the endpoint, by its own count, takes nothing from anyone.
         snapshot: The worker's counters since its start, JSON values; None where unchanged.
@@ -89,6 +91,8 @@ class Ask:
     cost: float = 0.0
     answered: int = 0
     overloaded: int = 0
+    calls: int = 0
+    failed_calls: int = 0
     retry_after_s: float = 0.0
     pause_s: float = 0.0
     snapshot: Mapping[str, Any] | None = None
@@ -105,8 +109,8 @@ class Grant:
         reserved: Whether starts need a reservation at all; else only `concurrency` limits them.
         bounded: Whether the run has bounds, so that nothing may be sent without a coordinator.
         workers: Workers that share the limits now, at least 1.
-        bound: Name of the bound that is reached (`Bounds`), or ``"interrupt"``; None while there
-            is none.
+        bound: Name of the bound that is reached (`Bounds`), or ``"interrupt"``, or ``"failures"``
+            where most calls fail; None while there is none.
         reason: What the bound is and how much was used, in words.
     """
 

@@ -15,6 +15,8 @@ class LimitCounts:
         started: Attempts started.
         answered: Replies.
         overloaded: Refusals for overload.
+        calls: Calls that came to an end, each with all its attempts.
+        failed_calls: Of these, the ones that gave nothing that can be used.
         tokens: Prompt and completion tokens of the replies.
         cost: What they cost; 0 without prices.
         waited_concurrency_s: Seconds waited for a slot.
@@ -28,6 +30,8 @@ class LimitCounts:
     started: int = 0
     answered: int = 0
     overloaded: int = 0
+    calls: int = 0
+    failed_calls: int = 0
     tokens: int = 0
     cost: float = 0.0
     waited_concurrency_s: float = 0.0

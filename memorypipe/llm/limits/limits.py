@@ -105,6 +105,15 @@ class Limits:
         """
         return Attempt(self, tokens)
 
+    def call_ended(self, *, failed: bool) -> None:
+        """Report a call that came to its end, with all its attempts.
+
+        Args:
+            failed: Whether it gave nothing that can be used.
+        """
+        self.counts.calls += 1
+        self.counts.failed_calls += failed
+
     async def flush(self) -> None:
         """Tell the coordinator all that there is to tell, and wait until it has heard it."""
         if self._shared is not None:

@@ -8,6 +8,7 @@ import math
 from typing import Any
 
 from memorypipe.llm.limits.control import Ask, Bounds, Grant
+from memorypipe.llm.limits.run_health import RunHealth
 from memorypipe.llm.limits.shares import Group, Member
 from memorypipe.llm.limits.timeline import Timeline
 
@@ -23,13 +24,17 @@ class RunControl:
     expected to cost, would pass the bound with one more. The bound counts as reached when no
     attempt that fails could make room: when that holds without those under way.
 
+    When most calls fail nothing starts for a while, whatever the bounds; see `RunHealth`.
+
     Args:
         bounds: Of the run.
         now: Monotonic seconds.
+        leased_calls: Requests that may be sent before `allow` says otherwise; None: any number.
     """
 
-    def __init__(self, bounds: Bounds, now: float) -> None:
+    def __init__(self, bounds: Bounds, now: float, *, leased_calls: int | None = None) -> None:
         self._bounds = bounds
+        self._leased_calls = leased_calls
         self._began_s = now
         self._groups: dict[str, Group] = {}
         self._snapshots: dict[str, Any] = {}
@@ -38,11 +43,20 @@ class RunControl:
         self._stopped: str | None = None
         self._told: set[str] = set()
         self._quiet: set[str] = set()
+        self._health = RunHealth()
         self.heard_s = now
 
     def stop(self, reason: str) -> None:
         """Let nothing more be sent; what is under way goes on."""
         self._stopped = reason
+
+    def allow(self, bounds: Bounds, leased_calls: int) -> None:
+        """Set the bounds anew, and how many requests may have been sent before the next time.
+
+        Where only the latter is reached, starts wait.
+        """
+        self._bounds = bounds
+        self._leased_calls = leased_calls
 
     def is_quiet(self, now: float) -> bool:
         """Whether the run was stopped, all workers know it, and none has a request under way."""
@@ -64,6 +78,9 @@ class RunControl:
             self._snapshots[ask.worker] = dict(ask.snapshot)
         in_flight = sum(each.ask.in_flight for each in self._members() if each.is_alive)
         self._timeline.note(now - self._began_s, in_flight)
+        self._health.hear(ask, now)
+        if self._health.gave_up is not None and self._reached is None:
+            self._reached = ("failures", self._health.gave_up)
         starts = self._grant_starts(group, member, now) if self._reserves(group) else ()
         share = group.share(member, now)
         bound, reason = self._reached or (None, None)
@@ -89,8 +106,9 @@ class RunControl:
 
         Returns:
             `calls` (starts granted and not returned), `tokens`, `cost`; `bound` and `reason`, None
-            where none is reached; `workers`, the last snapshot of each by its name; `in_flight`,
-            pairs of seconds since the start and requests in flight at most.
+            where none is reached; `paused`, why nothing is sent for a while, None where it is;
+            `workers`, the last snapshot of each by its name; `in_flight`, pairs of seconds since
+            the start and requests in flight at most.
         """
         bound, reason = self._reached or (None, None)
         return {
@@ -99,31 +117,52 @@ class RunControl:
             "cost": sum(member.ask.cost for member in self._members()),
             "bound": bound,
             "reason": reason,
+            "paused": self._health.paused(self.heard_s),
             "workers": dict(self._snapshots),
             "in_flight": self._timeline.points(),
         }
 
+    def usage(self) -> dict[str, Any]:
+        """Give what a budget is kept by.
+
+        Returns:
+            `calls`, as of `totals`; `expected`: `tokens` and `cost` with what calls under way are
+            going to take, `tokens_each` and `cost_each` of a call.
+        """
+        _, tokens, cost = self._used(with_open=True)
+        asks = [member.ask for member in self._members()]
+        expected = {
+            "tokens": tokens,
+            "cost": cost,
+            "tokens_each": max((ask.tokens_each for ask in asks), default=0.0),
+            "cost_each": max((ask.cost_each for ask in asks), default=0.0),
+        }
+        return {"calls": self._calls(), "expected": expected}
+
     @property
     def _is_bounded(self) -> bool:
-        return self._bounds != Bounds()
+        return self._bounds != Bounds() or self._leased_calls is not None
 
     def _members(self) -> list[Member]:
         return [member for group in self._groups.values() for member in group.members.values()]
 
     def _reserves(self, group: Group) -> bool:
-        return group.is_spaced or self._is_bounded
+        return group.is_spaced or self._is_bounded or self._health.is_paused
 
     def _calls(self) -> int:
         return sum(member.starts for member in self._members())
 
     def _grant_starts(self, group: Group, member: Member, now: float) -> tuple[float, ...]:
         starts: list[float] = []
-        while len(starts) < member.ask.waiting and self._has_room(member):
+        wanted = member.ask.waiting
+        if self._health.is_paused:
+            wanted = int(wanted > 0 and self._health.probe(member.ask, now))
+        while len(starts) < wanted and self._has_room(member):
             at_s = group.grant_start(member, now)
             if at_s is None:
                 break
             starts.append(at_s - now)
-        if len(starts) < member.ask.waiting and self._reached is None:
+        if len(starts) < wanted and self._reached is None:
             self._reached = self._what_is_reached(member)
         return tuple(starts)
 
@@ -132,7 +171,7 @@ class RunControl:
         bounds = self._bounds
         calls, tokens, cost = self._used(with_open=True)
         return (
-            calls + 1 <= _or_inf(bounds.max_calls)
+            calls + 1 <= min(_or_inf(bounds.max_calls), _or_inf(self._leased_calls))
             and tokens + member.ask.tokens_each <= _or_inf(bounds.max_tokens)
             and cost + member.ask.cost_each <= _or_inf(bounds.max_cost)
         )

@@ -355,6 +355,8 @@ class SharedStarts:
             cost=counts.cost,
             answered=counts.answered,
             overloaded=counts.overloaded,
+            calls=counts.calls,
+            failed_calls=counts.failed_calls,
             retry_after_s=self._retry_after_s,
             pause_s=max(0.0, self._paused_until_s - now),
             snapshot=self._snapshot() if with_snapshot and self._snapshot else None,
