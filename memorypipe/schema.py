@@ -14,6 +14,7 @@ __all__ = [
     "LABELS",
     "LEDGER",
     "MESSAGE",
+    "PLAN_ACTIONS",
     "RECORD_TYPE_MEMORY",
     "SCOPE",
     "TABLE_FORMAT_VERSION",
@@ -87,7 +88,8 @@ FACTS = pa.schema(
         pa.field("facts_json", pa.string()),  # null: the extraction failed
         # Facts that did not stand a check, by their place in `facts_json`, from 0; a flag is
         # "unsupported" (no word of it stands in its sources) or "instruction" (it gives the
-        # memory system orders, or rests on text that does; no decision is asked about it).
+        # memory system orders, or rests on text that does; no decision is asked about it), or
+        # "retold" (a message that is taken again tells what the table has had from it; likewise).
         pa.field("flags", pa.list_(pa.struct([("fact", pa.int32()), ("flag", pa.string())]))),
         _required("status", pa.string()),
         pa.field("error", pa.string()),
@@ -127,11 +129,20 @@ ACTIONS = pa.schema(
     ]
 )
 
+# As a plan keeps them. `rests_on` is the memory, not its own, without which an action would have
+# come out otherwise: the one that says so already, or that rests on something newer.
+PLAN_ACTIONS = pa.schema([*ACTIONS, pa.field("rests_on", pa.string())])
+
 # Columns that actions may carry beside those of `ACTIONS`; a missing one is null throughout.
 ACTION_OPTIONS = pa.schema(
     [
         pa.field("external_id", pa.string()),  # of the record in a store it was imported from
         pa.field("metadata", pa.string()),  # JSON object
+        # "MERGE": both the metadata given and that of the memory, the given one wins; else, and
+        # null: it replaces the memory's.
+        pa.field("metadata_merge", pa.string()),
+        pa.field("revision_labels", pa.string()),  # JSON object; null: the labels of the run
+        pa.field("revision_expires_at", TIME),  # of the revision made; null: as the table says
         pa.field("payload", pa.string()),  # JSON object of type-specific fields
         pa.field("created_at", TIME),  # in the store it was imported from; of an ADD alone
         pa.field("updated_at", TIME),  # likewise; else the commit's time

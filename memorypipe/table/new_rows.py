@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memorypipe.schema import SCOPE, TIME, table_schema
+from memorypipe.cells.metadata import applied_metadata
+from memorypipe.schema import LABELS, SCOPE, TIME, table_schema
 from memorypipe.table.actions import Batch
 from memorypipe.table.folding.changes import Changes
 from memorypipe.table.rows import Stamp, assemble
@@ -71,8 +73,11 @@ def new_rows(
             "text": text,
             **{
                 name: _unless(deleted, carried(name), None)
-                for name in ("context", "topics", "metadata", "payload", "expires_at")
+                for name in ("context", "topics", "payload", "expires_at")
             },
+            "metadata": _unless(
+                deleted, said.merged_metadata(before["metadata"], carried("metadata")), None
+            ),
             "event_time": _coalesce(said["event_time"], before["event_time"]),
             # An imported memory keeps the times that it had where it comes from.
             "created_at": pc.coalesce(before["created_at"], said["created_at"], now),
@@ -88,8 +93,8 @@ def new_rows(
             "rationale": said["rationale"],
             "model": said["model"],
             "prompt_hash": said["prompt_hash"],
-            "labels": None if stamp.labels is None else sorted(stamp.labels.items()),
-            "revision_expires_at": None,
+            "labels": _labels(said["revision_labels"], stamp.labels),
+            "revision_expires_at": said["revision_expires_at"],
             "text_hash": _coalesce(said.text_hash(), before["text_hash"]),
             "search_text": _unless(pc.invert(live), text, None),
             "vector": fixed_width(said["vector"], live, vector_dim),
@@ -131,6 +136,21 @@ class _Said:
         places = self._last.copy()
         places[list(picks)] = list(picks.values())
         return column.take(pa.array(places))
+
+    def merged_metadata(self, before: Any, carried: Any) -> Any:
+        """Take each change's metadata, where any of its actions merges: of all, in their order."""
+        given, merges = self._batch.actions["metadata"], self._batch.actions["metadata_merge"]
+        if merges.null_count == len(merges):
+            return carried
+        patches: dict[int, str | None] = {}
+        for number, last in enumerate(self._last.tolist()):
+            steps = self._steps.get(number, [last])
+            if any(merges[step].is_valid for step in steps):
+                metadata = before[number].as_py()
+                for step in steps:
+                    metadata = applied_metadata(metadata, given[step].as_py(), merges[step].as_py())
+                patches[number] = metadata
+        return _patched(carried, patches)
 
     def union(self, name: str) -> Any:
         """Take each change's lists; those of several actions are joined, none is lost."""
@@ -184,6 +204,18 @@ def _patched(column: Any, patches: Mapping[int, Any]) -> Any:
     places[list(patches)] = range(len(column), len(column) + len(patches))
     pool = [*pa.chunked_array(column).chunks, pa.array(list(patches.values()), column.type)]
     return pa.chunked_array(pool, column.type).take(pa.array(places))
+
+
+def _labels(own: Any, of_run: Mapping[str, str] | None) -> Any:
+    """Give the labels of each revision: those of its action beside those of the run."""
+    shared = None if of_run is None else sorted(of_run.items())
+    if own.null_count == len(own):
+        return shared
+    told = [
+        shared if each is None else sorted({**(of_run or {}), **orjson.loads(each)}.items())
+        for each in own.to_pylist()
+    ]
+    return pa.array(told, LABELS)
 
 
 def _union(lists: Sequence[list[str] | None]) -> list[str] | None:

@@ -182,7 +182,7 @@ def closing_rows(
         "is_current": False,
         "is_live": False,
         "valid_to": moment,
-        "revision_expires_at": expires_at,
+        "revision_expires_at": _own_expiry(base, expires_at),
         "search_text": None,
         "vector": own_vectors(base),
     }
@@ -191,6 +191,14 @@ def closing_rows(
         base.num_rows,
         {name: base[name] for name in schema.names if name not in values} | values,
     )
+
+
+def _own_expiry(base: pa.Table, expires_at: datetime | None) -> Any:
+    """Keep the time that a revision was given when it was made; the others get that of all."""
+    own = base["revision_expires_at"]
+    if own.null_count == len(own):
+        return expires_at
+    return pc.coalesce(own, pa.scalar(expires_at, TIME))
 
 
 def own_vectors(rows: pa.Table) -> pa.ChunkedArray | None:

@@ -18,3 +18,9 @@ def test_the_expression_example_updates_one_memory_and_adds_one() -> None:
         ["Lives in Oslo (before: Rome)"],
         ["Bought a Yamaha P-125 digital piano"],
     ]
+
+
+@pytest.mark.usefixtures("ray_2_cpus")
+def test_the_stream_example_makes_memories_when_its_stream_is_idle(tmp_path: Path) -> None:
+    example = runpy.run_path(str(EXAMPLES / "streams.py"))
+    assert example["demonstrate"](str(tmp_path)) == ["Favorite color is blue", "Lives in Berlin"]

@@ -1,0 +1,569 @@
+"""Event streams: the examples of the guide, and every rule of what is taken, due and done."""
+
+import logging
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memorypipe.errors import InvalidArgumentError, TableError
+from memorypipe.streams import leases, types
+from memorypipe.streams.generation import Generated, Generation, MadeMemory
+from memorypipe.streams.log import Log
+from memorypipe.streams.operations import OperationResult
+from memorypipe.streams.streams import EventStreams
+from tests.support.streams import (
+    FakeClock,
+    Recorder,
+    Window,
+    event,
+    open_streams,
+    rule,
+    small_log,
+    source,
+)
+
+SCOPE = {"user_id": "123"}
+KEY = (("user_id", "123"),)
+STREAM = "my-custom-stream"
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def streams(tmp_path: Path, clock: FakeClock, recorder: Recorder) -> EventStreams:
+    return open_streams(tmp_path, clock, recorder)
+
+
+def typed_source(text: str, event_id: str | None = None) -> types.IngestionDirectContentsSource:
+    content = types.Content(role="user", parts=[types.Part.from_text(text=text)])
+    return types.IngestionDirectContentsSource(
+        events=[types.IngestionDirectContentsSourceEvent(content=content, event_id=event_id)]
+    )
+
+
+def typed_rule(**values: Any) -> types.MemoryGenerationTriggerConfig:
+    made = types.MemoryGenerationTriggerConfigGenerationTriggerRule(**values)
+    return types.MemoryGenerationTriggerConfig(generation_rule=made)
+
+
+@pytest.fixture(params=["dictionaries", "typed objects"])
+def forms(request: pytest.FixtureRequest) -> tuple[Any, Any, Any]:
+    """What makes a source, a trigger and a config, in either form."""
+    if request.param == "typed objects":
+        return typed_source, typed_rule, types.IngestEventsConfig
+    return (lambda text, name=None: source(event(text, name))), rule, dict
+
+
+def window(*messages: str, overlap: tuple[str, ...] = (), stream: str = STREAM) -> Window:
+    return Window(KEY, stream, overlap, messages)
+
+
+def test_memories_are_made_once_so_many_events_are_there(
+    streams: EventStreams, recorder: Recorder, forms: tuple[Any, Any, Any]
+) -> None:
+    made_source, made_rule, _ = forms
+    for number in range(1, 11):
+        assert not streams.due()
+        operation = streams.ingest_events(
+            scope=SCOPE,
+            stream_id=STREAM,
+            direct_contents_source=made_source(f"Fact {number}.", f"event-{number}"),
+            generation_trigger_config=made_rule(event_count=10),
+        )
+    assert streams.due() == {operation.name: "event_count"}
+    assert operation.wait()
+    assert recorder.windows == [window(*(f"Fact {number}." for number in range(1, 11)))]
+    assert streams.pending(SCOPE, STREAM) == 0
+
+
+def test_memories_are_made_once_no_event_came_for_so_long(
+    streams: EventStreams, recorder: Recorder, clock: FakeClock, forms: tuple[Any, Any, Any]
+) -> None:
+    made_source, made_rule, _ = forms
+    streams.ingest_events(
+        scope=SCOPE,
+        stream_id=STREAM,
+        direct_contents_source=made_source("I will be back in a bit.", "event-2"),
+        generation_trigger_config=made_rule(idle_duration="300s"),
+    )
+    clock.sleep(299)
+    # A duplicate does not begin the time anew, nor does what it says.
+    streams.ingest_events(
+        scope=SCOPE, stream_id=STREAM, direct_contents_source=made_source("Other.", "event-2")
+    )
+    assert not streams.flush().streams
+    clock.sleep(1)
+    assert [each.reason for each in streams.flush().streams] == ["idle_duration"]
+    assert recorder.windows == [window("I will be back in a bit.")]
+
+
+def test_memories_are_made_at_whichever_of_two_conditions_comes_first(
+    streams: EventStreams, recorder: Recorder, clock: FakeClock, forms: tuple[Any, Any, Any]
+) -> None:
+    made_source, made_rule, _ = forms
+
+    def ingest(number: int) -> None:
+        streams.ingest_events(
+            scope=SCOPE,
+            stream_id=STREAM,
+            direct_contents_source=made_source(f"Part {number}.", f"event-{number}"),
+            generation_trigger_config=made_rule(event_count=2, idle_duration="300s"),
+        )
+
+    ingest(1)
+    ingest(2)
+    assert [each.reason for each in streams.flush().streams] == ["event_count"]
+    ingest(3)
+    clock.sleep(300)
+    assert [each.reason for each in streams.flush().streams] == ["idle_duration"]
+    assert recorder.windows == [window("Part 1.", "Part 2."), window("Part 3.")]
+
+
+def test_what_is_pending_is_flushed_by_force(
+    streams: EventStreams, recorder: Recorder, forms: tuple[Any, Any, Any]
+) -> None:
+    made_source, made_rule, made_config = forms
+    first = streams.ingest_events(
+        scope=SCOPE,
+        stream_id=STREAM,
+        direct_contents_source=made_source("Hello."),
+        generation_trigger_config=made_rule(event_count=10),
+    )
+    operation = streams.ingest_events(
+        scope=SCOPE,
+        stream_id=STREAM,
+        direct_contents_source=made_source("That's all for today!"),
+        config=made_config(force_flush=True),
+    )
+    assert operation == first
+    assert streams.due() == {operation.name: "force_flush"}
+    assert operation.wait()
+    assert recorder.windows == [window("Hello.", "That's all for today!")]
+
+
+def test_the_last_events_open_the_next_window_again(
+    streams: EventStreams, recorder: Recorder, forms: tuple[Any, Any, Any]
+) -> None:
+    made_source, made_rule, _ = forms
+    for number in range(20):
+        streams.ingest_events(
+            scope=SCOPE,
+            stream_id=STREAM,
+            direct_contents_source=made_source(f"Step {number}."),
+            generation_trigger_config=made_rule(event_count=10, overlap_event_count=2),
+        )
+        streams.flush()
+    texts = [f"Step {number}." for number in range(20)]
+    assert recorder.windows == [
+        window(*texts[:10]),
+        window(*texts[10:], overlap=("Step 8.", "Step 9.")),
+    ]
+    assert len({each.run_id for each in recorder.generations}) == 2
+
+
+def test_revisions_and_metadata_go_along_with_the_generation(
+    streams: EventStreams, recorder: Recorder, forms: tuple[Any, Any, Any]
+) -> None:
+    made_source, made_rule, made_config = forms
+    streams.ingest_events(
+        scope=SCOPE,
+        stream_id=STREAM,
+        direct_contents_source=made_source("My favorite color is blue."),
+        generation_trigger_config=made_rule(event_count=2),
+        config=made_config(
+            revision_labels={"data_source": "321"},
+            revision_ttl=f"{30 * 60 * 60 * 24}s",
+            metadata={
+                "my_string_key": types.MemoryMetadataValue(string_value="my_string_value"),
+                "my_boolean_key": {"bool_value": True},
+            },
+            metadata_merge_strategy=types.MemoryMetadataMergeStrategy.MERGE,
+        ),
+    )
+    streams.ingest_events(
+        scope=SCOPE, stream_id=STREAM, direct_contents_source=made_source("I own a cat.")
+    )
+    streams.flush()
+    assert recorder.generations[0].batches[0].config == {
+        "labels": {"data_source": "321"},
+        "ttl_s": 2_592_000,
+        "metadata": '{"my_boolean_key":true,"my_string_key":"my_string_value"}',
+        "strategy": "MERGE",
+    }
+    streams.ingest_events(
+        scope=SCOPE,
+        stream_id=STREAM,
+        direct_contents_source=made_source("Bye."),
+        config={"force_flush": True},
+    )
+    streams.flush()
+    assert recorder.generations[1].batches[0].config == {}
+
+
+def ingest(streams: EventStreams, *events: dict[str, Any], **more: Any) -> Any:
+    return streams.ingest_events(scope=SCOPE, direct_contents_source=source(*events), **more)
+
+
+def test_an_event_id_is_taken_once_across_requests_flushes_and_restarts(
+    streams: EventStreams, recorder: Recorder, clock: FakeClock, tmp_path: Path
+) -> None:
+    for round_ in range(12):
+        again = open_streams(tmp_path, clock, recorder) if round_ % 2 else streams
+        ingest(again, event(f"first {round_}", "a"), event(f"new {round_}", f"n{round_}"))
+        again.flush()
+    texts = [text for each in recorder.windows for text in each.messages]
+    assert texts == ["first 0", *(f"new {n}" for n in range(12))]
+
+
+def test_events_without_an_id_are_never_duplicates(
+    streams: EventStreams, recorder: Recorder
+) -> None:
+    ingest(streams, event("hi"), event("hi"), generation_trigger_config=rule(event_count=9))
+    ingest(streams, event("hi"), event("hi", "one"), event("hi", "two"))
+    assert streams.pending(SCOPE) == 5
+    names = set()
+    ingest(streams, config={"force_flush": True})
+    streams.flush()
+    names = {each["id"] for each in recorder.generations[0].batches[0].messages}
+    assert len(names) == 5
+
+
+def test_streams_of_one_id_do_not_mix_across_scopes(streams: EventStreams) -> None:
+    streams.ingest_events(
+        scope={"user_id": "a"},
+        direct_contents_source=source(event("x", "e")),
+        generation_trigger_config=rule(event_count=5),
+    )
+    streams.ingest_events(
+        scope={"user_id": "b"},
+        direct_contents_source=source(event("y", "e")),
+        generation_trigger_config=rule(event_count=5),
+    )
+    assert streams.pending({"user_id": "a"}) == streams.pending({"user_id": "b"}) == 1
+
+
+def test_events_come_in_order_of_their_time_else_of_ingestion(
+    streams: EventStreams, recorder: Recorder, clock: FakeClock
+) -> None:
+    early = (clock.now - timedelta(hours=1)).isoformat()
+    ingest(streams, event("now"), generation_trigger_config=rule(event_count=3))
+    clock.sleep(1)
+    ingest(streams, event("later"), event("early", event_time=early))
+    streams.flush()
+    assert recorder.windows[0].messages == ("early", "now", "later")
+
+
+def test_which_rule_holds(streams: EventStreams, clock: FakeClock) -> None:
+    """The request's, else the stream's, else the table's, else at once."""
+    at_once = ingest(streams, event("a"))
+    assert streams.due() == {at_once.name: "no_rule"}
+    streams.set_default_trigger(rule(event_count=2))
+    assert not streams.due()
+    ingest(streams, event("b"))
+    assert streams.due() == {at_once.name: "event_count"}
+    ingest(streams, generation_trigger_config=rule(event_count=3))
+    assert not streams.due()
+    ingest(streams, event("c"))
+    assert streams.due() == {at_once.name: "event_count"}
+    streams.set_default_trigger(None)
+    assert streams.due() == {at_once.name: "event_count"}
+    del clock
+
+
+def test_the_same_rule_again_does_not_begin_its_interval_anew(
+    streams: EventStreams, clock: FakeClock
+) -> None:
+    for _ in range(5):
+        ingest(streams, event("x"), generation_trigger_config=rule(fixed_interval="300s"))
+        clock.sleep(70)
+    assert [each.reason for each in streams.flush().streams] == ["fixed_interval"]
+
+
+def test_a_tick_after_the_oldest_new_event_makes_a_stream_due(
+    streams: EventStreams, clock: FakeClock
+) -> None:
+    ingest(streams, event("x"), generation_trigger_config=rule(fixed_interval="300s"))
+    clock.sleep(310)
+    ingest(streams, event("y"))
+    assert list(streams.due().values()) == ["fixed_interval"]
+
+
+def test_a_request_without_events_only_changes_the_rule(
+    streams: EventStreams, recorder: Recorder
+) -> None:
+    ingest(streams, event("x"), generation_trigger_config=rule(event_count=2))
+    operation = ingest(streams, generation_trigger_config=rule(event_count=1))
+    assert not operation.done
+    assert not recorder.windows
+    forced = ingest(streams, config={"force_flush": True, "wait_for_completion": True})
+    assert forced.done
+    assert len(recorder.windows) == 1
+
+
+def test_what_is_left_alone_for_a_day_is_flushed(streams: EventStreams, clock: FakeClock) -> None:
+    ingest(streams, event("x"), generation_trigger_config=rule(event_count=2))
+    clock.sleep(24 * 3600 - 1)
+    assert not streams.flush().streams
+    assert streams.flush(now=clock.now + timedelta(seconds=1)).streams[0].reason == "24_hours"
+
+
+def test_an_operation_is_sealed_when_its_generation_starts(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    seen: list[Any] = []
+    opened: list[EventStreams] = []
+
+    def generate(generation: Generation) -> dict[bytes, Generated]:
+        if not seen:
+            seen.append(ingest(opened[0], event("meanwhile")))
+            ingest(opened[0], event("and again"))
+            # It is due again, and waits until what is under way has ended.
+            assert not open_streams(tmp_path, clock, Recorder()).flush().streams
+        batch = generation.batches[0]
+        made = MadeMemory(action="CREATED", memory_id="m", text="x", revision=1)
+        return {batch.key: Generated(memories=(made,))}
+
+    streams = EventStreams(tmp_path, pipeline=generate, clock=clock, log=small_log)
+    opened.append(streams)
+    first = ingest(streams, event("one"), generation_trigger_config=rule(event_count=2))
+    assert ingest(streams, event("two")) == first
+    streams.flush()
+    assert first.done
+    assert first.error is None
+    assert seen[0] != first
+    assert not seen[0].done
+    assert first.result is not None
+    assert first.result.memories == (
+        MadeMemory(action="CREATED", memory_id="m", text="x", revision=1),
+    )
+    again = EventStreams(tmp_path).get_operation(first.name)
+    assert again.done
+    assert again.result == first.result
+    with pytest.raises(InvalidArgumentError, match="no operation"):
+        streams.get_operation("op_x")
+    with pytest.raises(InvalidArgumentError, match="no operation here"):
+        streams.get_operation(f"{first.name[:-1]}9")
+
+
+def test_a_failed_generation_ends_its_operation_and_leaves_its_events_pending(
+    streams: EventStreams, recorder: Recorder
+) -> None:
+    streams.ingest_events(
+        scope=SCOPE, stream_id="good", direct_contents_source=source(event("fine"))
+    )
+    failed = streams.ingest_events(
+        scope=SCOPE,
+        stream_id="bad",
+        direct_contents_source=source(event("lost?", "e")),
+        config={"metadata": {"k": {"string_value": "v"}}},
+    )
+    recorder.failing = {"bad"}
+    report = streams.flush()
+    assert report.failed == 1
+    assert (failed.done, failed.error, failed.result) == (True, "the model is away", None)
+    assert streams.pending(SCOPE, "bad") == 1
+    recorder.failing = set()
+    assert [(each.reason, each.error) for each in streams.flush().streams] == [("retry", None)]
+    assert recorder.windows[-1] == Window(KEY, "bad", (), ("lost?",))
+    assert recorder.generations[-1].batches[0].config["metadata"] == '{"k":"v"}'
+    assert len({each.run_id for each in recorder.generations}) == 2
+
+
+def test_an_error_of_the_pipeline_is_told_by_the_operations(
+    streams: EventStreams, recorder: Recorder
+) -> None:
+    recorder.error = TableError("the disk is full")
+    operation = ingest(streams, event("x"), config={"wait_for_completion": True})
+    assert operation.error == "TableError: the disk is full"
+    assert streams.pending(SCOPE) == 1
+
+
+def test_forcing_what_is_not_there_ends_at_once(streams: EventStreams, recorder: Recorder) -> None:
+    operation = ingest(streams, config={"force_flush": True, "wait_for_completion": True})
+    assert operation.result == OperationResult(run_id=None)
+    ingest(streams, event("x", "e"), config={"wait_for_completion": True})
+    duplicate = ingest(streams, event("x", "e"), config={"wait_for_completion": True})
+    assert duplicate.result == OperationResult(run_id=None)
+    assert len(recorder.windows) == 1
+
+
+def test_everything_due_is_one_generation_and_streams_without_revisions_another(
+    streams: EventStreams, recorder: Recorder
+) -> None:
+    streams.ingest_batch(
+        [
+            {
+                "scope": {"user_id": str(number)},
+                "direct_contents_source": source(event(f"x{number}")),
+                "config": {"disable_memory_revisions": number % 10 == 0},
+            }
+            for number in range(30)
+        ]
+    )
+    report = streams.flush()
+    assert [each.has_revisions for each in recorder.generations] == [True, False]
+    assert [len(each.batches) for each in recorder.generations] == [27, 3]
+    assert report.evaluated == 30
+    assert len(report.run_ids) == 2
+    assert not streams.flush().run_ids
+
+
+def test_what_a_killed_process_was_at_is_taken_over_under_the_same_run_id(
+    tmp_path: Path, clock: FakeClock, recorder: Recorder
+) -> None:
+    ran: list[str] = []
+
+    def killed(generation: Generation) -> dict[bytes, Generated]:
+        ran.append(generation.run_id)
+        raise KeyboardInterrupt
+
+    streams = EventStreams(tmp_path, pipeline=killed, clock=clock, log=small_log)
+    operation = ingest(streams, event("a"))
+    with pytest.raises(KeyboardInterrupt):
+        streams.flush()
+    later = open_streams(tmp_path, clock, recorder)
+    ingest(later, event("b"), generation_trigger_config=rule(event_count=2))
+    report = later.flush()
+    assert [(each.reason, each.operation) for each in report.streams] == [
+        ("taken_over", operation.name)
+    ]
+    assert [each.run_id for each in recorder.generations] == ran
+    assert recorder.windows == [Window(KEY, "default", (), ("a",))]
+    assert operation.done
+
+
+def test_who_was_taken_for_dead_does_not_end_what_another_works_on(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    started, go_on = threading.Event(), threading.Event()
+
+    def slow(generation: Generation) -> Any:
+        started.set()
+        assert go_on.wait(30)
+        return {generation.batches[0].key: Generated(error="the second one failed")}
+
+    second = EventStreams(tmp_path, pipeline=slow, clock=clock)
+    thread = threading.Thread(target=second.flush)
+
+    def thought_dead(_generation: Generation) -> dict[bytes, Generated]:
+        leases._held.clear()
+        thread.start()
+        assert started.wait(30)
+        return {}
+
+    first = EventStreams(tmp_path, pipeline=thought_dead, clock=clock)
+    operation = ingest(first, event("a"))
+    first.flush()
+    assert not operation.done
+    go_on.set()
+    thread.join()
+    assert operation.error == "the second one failed"
+
+
+def test_two_flushes_at_once_do_not_take_the_same(tmp_path: Path, clock: FakeClock) -> None:
+    started, go_on = threading.Event(), threading.Event()
+    recorder = Recorder()
+
+    def slow(generation: Generation) -> Any:
+        started.set()
+        assert go_on.wait(30)
+        return recorder(generation)
+
+    first = EventStreams(tmp_path, pipeline=slow, clock=clock)
+    operation = ingest(first, event("a"))
+    thread = threading.Thread(target=first.flush)
+    thread.start()
+    assert started.wait(30)
+    other = open_streams(tmp_path, clock, recorder)
+    assert not other.flush().streams
+    assert not other.get_operation(operation.name).wait(timeout_s=0)
+    go_on.set()
+    thread.join()
+    assert other.get_operation(operation.name).done
+    assert len(recorder.windows) == 1
+
+
+def test_a_process_that_only_ingests_waits_for_others(tmp_path: Path, clock: FakeClock) -> None:
+    streams = EventStreams(tmp_path, clock=clock)
+    operation = ingest(streams, event("a"))
+    assert not operation.wait(timeout_s=0)
+    with pytest.raises(InvalidArgumentError, match="pipeline is None"):
+        streams.flush()
+    with pytest.raises(InvalidArgumentError, match="auto_flush=True needs a pipeline"):
+        EventStreams(tmp_path, auto_flush=True)
+    with pytest.raises(InvalidArgumentError, match="s3://b/t"):
+        EventStreams("s3://b/t")
+
+
+def test_a_thread_flushes_by_itself_and_one_failure_does_not_end_it(
+    tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls, enough = [0], threading.Event()
+
+    def failing_clock() -> Any:
+        calls[0] += 1
+        if calls[0] == 1:
+            raise TableError("no time")
+        if calls[0] > 3:
+            enough.set()
+        return clock()
+
+    with (
+        caplog.at_level(logging.WARNING),
+        EventStreams(
+            tmp_path,
+            pipeline=Recorder(),
+            clock=failing_clock,
+            auto_flush=True,
+            flush_every_s=0.001,
+        ),
+    ):
+        assert enough.wait(30)
+    assert "no time" in caplog.text
+    assert not [t for t in threading.enumerate() if t.name == "memorypipe-flush"]
+
+
+def test_a_process_that_was_away_begins_at_the_newest_checkpoint(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    away = EventStreams(tmp_path, clock=clock, log=small_log)
+    ingest(away, event("0", "e0"), generation_trigger_config=rule(event_count=100))
+    busy = EventStreams(tmp_path, clock=clock, log=small_log)
+    for number in range(1, 20):
+        ingest(busy, event(str(number), f"e{number}"))
+    assert len(list((tmp_path / "streams" / "log").rglob("*.json"))) < 6
+    assert len(list((tmp_path / "streams" / "checkpoints").iterdir())) == 1
+    ingest(away, event("0", "e0"), event("20", "e20"))
+    assert away.pending(SCOPE) == busy.pending(SCOPE) == 21
+
+
+def test_a_commit_whose_ground_was_removed_is_told_to_be_unknown(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    """A process that is held up between two steps must not take a removed place for a free one."""
+    log = Log(tmp_path / "streams", commits=3, kept_s=0.0)
+    streams = EventStreams(tmp_path, clock=clock, log=lambda _path: log)
+    ingest(streams, event("0", "e0"))
+    busy = EventStreams(tmp_path, clock=clock, log=small_log)
+
+    def build(view: Any) -> Any:
+        from memorypipe.streams.view import Record  # noqa: PLC0415  # beside its only use
+
+        for number in range(1, 8):
+            ingest(busy, event(str(number), f"e{number}"))
+        return Record(at_us=0, states=view.states)
+
+    with pytest.raises(TableError, match="is unknown"):
+        log.commit(build)
+    assert EventStreams(tmp_path, clock=clock).pending(SCOPE) == 8
