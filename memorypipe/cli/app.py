@@ -6,12 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
+from memorypipe.cli.audit_options import AuditOptions
 from memorypipe.cli.change_options import (
     ForgetOptions,
     RestoreOptions,
     SearchOptions,
     UndoOptions,
 )
+from memorypipe.cli.consolidate_options import ConsolidateOptions
+from memorypipe.cli.doctor_options import DoctorOptions
 from memorypipe.cli.guard_options import BackfillOptions, CommitOptions
 from memorypipe.cli.help import GroupedCommand
 from memorypipe.cli.journal_options import JournalCompactOptions, JournalShowOptions
@@ -24,17 +27,19 @@ from memorypipe.cli.maintenance_options import (
 )
 from memorypipe.cli.options import (
     DEFAULT_TABLE,
-    EstimateOptions,
     HistoryOptions,
     JsonOption,
-    RunOptions,
     RunsOptions,
     RunsShowOptions,
     ShowOptions,
     TableOption,
     as_command,
 )
+from memorypipe.cli.plan_options import CompareOptions, DiffOptions, FilterOptions
 from memorypipe.cli.reembed_options import ReembedOptions
+from memorypipe.cli.report_options import ReportOptions
+from memorypipe.cli.run_options import EstimateOptions, RunOptions
+from memorypipe.cli.stream_options import FlushOptions, IngestOptions
 from memorypipe.cli.transfer_options import ExportOptions, ImportOptions, VerifyOptions
 from memorypipe.errors import InvalidArgumentError
 
@@ -77,7 +82,9 @@ def _add(
     )
 
 
+_STREAMS = "memorypipe.cli.stream_commands"
 _RUN = "memorypipe.cli.run_commands"
+_PLAN = "memorypipe.cli.plan_commands"
 _TABLE = "memorypipe.cli.table_commands"
 _RUNS = "memorypipe.cli.runs_commands"
 _CHANGE = "memorypipe.cli.change_commands"
@@ -106,7 +113,42 @@ _add(
     ("memorypipe.cli.estimate_command", "estimate"),
     "Say what a backfill of LOGS would take: calls, tokens, cost and time. Sends nothing.",
 )
+_add(
+    app,
+    "diff",
+    DiffOptions,
+    (_PLAN, "diff"),
+    "Show what a planned run changes, and what others have changed in the table meanwhile.",
+)
+_add(
+    app,
+    "filter",
+    FilterOptions,
+    (_PLAN, "filter_"),
+    "Make a plan of its own of some actions of a planned run. Commits nothing.",
+)
+_add(
+    app,
+    "compare",
+    CompareOptions,
+    (_PLAN, "compare"),
+    "Match the windows and facts of two planned runs, of two models say.",
+)
 _add(app, "apply", CommitOptions, (_RUN, "apply"), "Commit a run that was planned.")
+_add(
+    app,
+    "ingest",
+    IngestOptions,
+    (_STREAMS, "ingest"),
+    "Store events of streams, from a FILE of requests; memories are made of them by flush.",
+)
+_add(
+    app,
+    "flush",
+    FlushOptions,
+    (_STREAMS, "flush"),
+    "Make memories of all streams whose trigger is met, in one run, and say what was due and why.",
+)
 _add(app, "show", ShowOptions, (_TABLE, "show"), "Show the memories of a table, scope by scope.")
 _add(
     app,
@@ -173,10 +215,38 @@ _add(
 )
 _add(
     app,
+    "doctor",
+    DoctorOptions,
+    ("memorypipe.cli.doctor_command", "doctor"),
+    "Check endpoint, model, embedder, table, journal, versions and disk, with the next step.",
+)
+_add(
+    app,
     "configure",
     ConfigureOptions,
     (_MAINTENANCE, "configure"),
     "Change how long a table keeps revisions and artifacts; without options, show it.",
+)
+_add(
+    app,
+    "report",
+    ReportOptions,
+    ("memorypipe.cli.report_command", "report"),
+    "Write a run as one page for any browser: changes, calls, cost, failures, settings.",
+)
+_add(
+    app,
+    "audit",
+    AuditOptions,
+    ("memorypipe.cli.audit_command", "audit"),
+    "Find duplicates, contradictions, orphans and junk in a table. Changes nothing.",
+)
+_add(
+    app,
+    "consolidate",
+    ConsolidateOptions,
+    ("memorypipe.cli.consolidate_command", "consolidate"),
+    "Show what deciding again over a table's memories would change, and keep it for apply.",
 )
 _add(
     app,

@@ -1,0 +1,1 @@
+"""What is wrong in a memory table: duplicates, contradictions, orphans, junk."""
