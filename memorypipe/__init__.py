@@ -17,12 +17,18 @@ if TYPE_CHECKING:
     from memorypipe.logs.read import ConversationLog, read_conversations
     from memorypipe.pipeline.pipeline import MemoryPipeline
     from memorypipe.pipeline.plan import Plan
+    from memorypipe.pipeline.plan_compare import Comparison, compare
+    from memorypipe.pipeline.plan_diff import PlanDiff
+    from memorypipe.pipeline.selection import Selection
     from memorypipe.pipeline.summary import RunSummary
     from memorypipe.prompts.decide import BUILD_ACTION_HINT
     from memorypipe.prompts.extract import EXTRACT_HINT
     from memorypipe.rank.lookup import Lookup
+    from memorypipe.streams.operations import Operation
+    from memorypipe.streams.streams import EventStreams
     from memorypipe.table.erasing.requests import EraseRequest
     from memorypipe.table.ray_io import MemoryTableSink
+    from memorypipe.table.reprocess import Reprocess
     from memorypipe.table.search import ALL
     from memorypipe.table.table import MemoryTable
 
@@ -31,9 +37,11 @@ __all__ = [
     "BUILD_ACTION_HINT",
     "EXTRACT_HINT",
     "ApplyActions",
+    "Comparison",
     "ConversationLog",
     "EndpointEmbedder",
     "EraseRequest",
+    "EventStreams",
     "Lookup",
     "LookupExisting",
     "MemoryBuildAction",
@@ -42,9 +50,14 @@ __all__ = [
     "MemoryTable",
     "MemoryTableSink",
     "ModelSpec",
+    "Operation",
     "Plan",
+    "PlanDiff",
+    "Reprocess",
     "RunSummary",
+    "Selection",
     "WordLlamaEmbedder",
+    "compare",
     "read_conversations",
 ]
 
@@ -53,9 +66,11 @@ _HOMES = {
     "BUILD_ACTION_HINT": "prompts.decide",
     "EXTRACT_HINT": "prompts.extract",
     "ApplyActions": "expressions.apply_actions",
+    "Comparison": "pipeline.plan_compare",
     "ConversationLog": "logs.read",
     "EndpointEmbedder": "llm.embed.endpoint",
     "EraseRequest": "table.erasing.requests",
+    "EventStreams": "streams.streams",
     "Lookup": "rank.lookup",
     "LookupExisting": "expressions.lookup",
     "MemoryBuildAction": "expressions.build_action",
@@ -64,9 +79,14 @@ _HOMES = {
     "MemoryTable": "table.table",
     "MemoryTableSink": "table.ray_io",
     "ModelSpec": "llm.spec",
+    "Operation": "streams.operations",
     "Plan": "pipeline.plan",
+    "PlanDiff": "pipeline.plan_diff",
+    "Reprocess": "table.reprocess",
     "RunSummary": "pipeline.summary",
+    "Selection": "pipeline.selection",
     "WordLlamaEmbedder": "llm.embed.wordllama",
+    "compare": "pipeline.plan_compare",
     "read_conversations": "logs.read",
 }
 

@@ -20,7 +20,13 @@ def ray_2_cpus() -> Iterator[None]:
     """Ray on two CPUs, started once: the smallest machine that the expressions must run on."""
     import ray  # noqa: PLC0415  # most tests need no Ray, and it is slow to import
 
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    ray.init(
+        address="local",  # not whatever cluster was on the machine last
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+    )
     ray.data.DataContext.get_current().enable_progress_bars = False
     yield
     ray.shutdown()

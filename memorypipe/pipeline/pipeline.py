@@ -1,8 +1,6 @@
 """`MemoryPipeline`: from conversation logs to committed memories."""
 
-import time
-from collections.abc import Callable, Collection
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
@@ -10,6 +8,7 @@ from typing import Any, Self
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.expressions.build_action import MemoryBuildAction
 from memorypipe.expressions.extract import MemoryExtract
+from memorypipe.id_key import IdKeySource, check_id_key_source
 from memorypipe.llm.batch.settings import BatchSettings, check_batches
 from memorypipe.llm.embed.types import Embedder
 from memorypipe.llm.offline import OFFLINE_MODEL
@@ -18,22 +17,25 @@ from memorypipe.llm.tokens import TokenCounter
 from memorypipe.logs.read import ConversationLog, read_conversations
 from memorypipe.logs.redact import Redact
 from memorypipe.pipeline.bounds import make_bounds
-from memorypipe.pipeline.committing import commit_plan
-from memorypipe.pipeline.embedders import embedder_to_apply
+from memorypipe.pipeline.budget import check_budget
+from memorypipe.pipeline.carrying import Carried
+from memorypipe.pipeline.committing import CommitScope
 from memorypipe.pipeline.estimate import Estimate
 from memorypipe.pipeline.estimating import EstimateSettings, Estimating
-from memorypipe.pipeline.importing import apply_import, is_import
 from memorypipe.pipeline.on_ray import own_errors
 from memorypipe.pipeline.plan import Plan
+from memorypipe.pipeline.plan_apply import apply_plan
 from memorypipe.pipeline.planning import PlanConfig, Planning, Progress
+from memorypipe.pipeline.reconsolidating import Reconsolidation
+from memorypipe.pipeline.request import RunRequest
 from memorypipe.pipeline.run_folder import RunFolder
-from memorypipe.pipeline.run_record import write_record
+from memorypipe.pipeline.selection import Selection
 from memorypipe.pipeline.settings import ConsolidationSettings
-from memorypipe.pipeline.summary import RunStatus, RunSummary
+from memorypipe.pipeline.summary import RunSummary
 from memorypipe.rank.lookup import Lookup
 from memorypipe.table.backends import check_backend
 from memorypipe.table.guards import MaxRetired
-from memorypipe.table.table import MemoryTable
+from memorypipe.table.reprocess import Reprocess
 from memorypipe.table.times import now_utc
 
 __all__ = ["MemoryPipeline", "Progress"]
@@ -74,6 +76,8 @@ class MemoryPipeline:
             pays for that only.
         max_tokens: Prompt and completion tokens together, likewise.
         max_cost: In the currency of the prices that the expressions have, likewise.
+        budget: Names what these three bound: all runs of this budget together, restarts too. What
+            they have spent is kept beside the table. None: each run alone.
         batch: Asks the extraction through the provider's Batch API, at its lower price and within
             a day, cut and waited for as this says; None asks at once. What a batch fails to
             answer is asked at once after it.
@@ -83,6 +87,8 @@ class MemoryPipeline:
         backend: How a new table is stored, ``"lance"`` or ``"parquet"``; None for what the table
             has, or its plan says, or ``"lance"``.
         mirror: A folder that commits keep as plain Parquet, as for `MemoryTable.open`.
+        id_key: Where the key of ids and hashes comes from, as for `MemoryTable.open`; workers must
+            find it there too.
         redact: Gives for a list of texts what may be seen of them, as for `read_conversations`;
             applied to every source before anything else sees it. A `ConversationLog` must have
             been read with a function of its own then.
@@ -108,10 +114,12 @@ class MemoryPipeline:
         max_calls: int | None = None,
         max_tokens: int | None = None,
         max_cost: float | None = None,
+        budget: str | None = None,
         batch: BatchSettings | None = None,
         embedder: str | Embedder | None = None,
         backend: str | None = None,
         mirror: str | None = None,
+        id_key: IdKeySource | None = None,
         redact: Redact | None = None,
         on_progress: Callable[[Progress], None] = _ignore,
         clock: Callable[[], datetime] = now_utc,
@@ -125,7 +133,8 @@ class MemoryPipeline:
                     f"{name} must be a {kind.__name__}, got {type(value).__name__}."
                 )
         self.table_uri = _absolute(str(table))
-        self._redact = redact
+        self.redact = redact
+        self.clock = clock
         journal = journal or str(Path(self.table_uri) / "journal")
         self._config = PlanConfig(
             table_uri=self.table_uri,
@@ -146,10 +155,12 @@ class MemoryPipeline:
                 max_cost=max_cost,
                 specs=(extract.spec, decide.spec),
             ),
+            budget=check_budget(budget, with_batches=batch is not None),
             batch=batch,
             embedder=embedder,
             backend=check_backend(backend),
             mirror=mirror,
+            id_key=check_id_key_source(id_key),
         )
 
         if batch is not None:
@@ -172,19 +183,37 @@ class MemoryPipeline:
             **settings,
         )
 
-    def run(
+    def run(  # noqa: PLR0913  # one keyword per independent choice of a run
         self,
         source: Any,
         *,
         run_id: str | None = None,
+        selection: Selection | None = None,
+        labels: Mapping[str, str] | None = None,
+        reprocess: Reprocess | None = None,
+        commit_every: int | None = None,
         max_retired: MaxRetired = "auto",
         accept_guards: Collection[str] = (),
     ) -> RunSummary:
         """Plan and apply; arguments as of `plan` and `apply`."""
-        plan = self.plan(source, run_id=run_id)
-        return self.apply(plan, max_retired=max_retired, accept_guards=accept_guards)
+        plan = self.plan(
+            source, run_id=run_id, selection=selection, labels=labels, reprocess=reprocess
+        )
+        return self.apply(
+            plan, commit_every=commit_every, max_retired=max_retired, accept_guards=accept_guards
+        )
 
-    def plan(self, source: Any, *, run_id: str | None = None) -> Plan:
+    def plan(  # noqa: PLR0913  # as above
+        self,
+        source: Any,
+        *,
+        run_id: str | None = None,
+        selection: Selection | None = None,
+        labels: Mapping[str, str] | None = None,
+        reprocess: Reprocess | None = None,
+        carried: Carried | None = None,
+        has_revisions: bool = True,
+    ) -> Plan:
         """Do everything but the commit.
 
         Messages that a committed run has dealt with are left out. The same log, settings and
@@ -193,6 +222,14 @@ class MemoryPipeline:
         Args:
             source: A `ConversationLog`, or what `read_conversations` takes.
             run_id: Names the run; None derives it from inputs, settings and base version.
+            selection: Takes a period or a sample of the log; None: all of it.
+            labels: For the run, and for every revision that it writes.
+            reprocess: Takes messages again that committed runs have dealt with, as this model and
+                prompt see them; None: none. A fact that the table has had from the same message
+                is not decided again, so nothing doubles.
+            carried: What goes with the memories of single conversations: metadata, labels, and
+                when revisions expire. None: nothing.
+            has_revisions: Whether what the run supersedes is kept, as for `MemoryTable.commit`.
 
         Returns:
             The plan, stored in `runs/<run_id>/` beside the table. No table is needed yet.
@@ -203,21 +240,63 @@ class MemoryPipeline:
             InvalidArgumentError: As `read_conversations`; or for another embedder than the
                 table's.
         """
-        log = self._read(source)
+        request = RunRequest(
+            run_id=run_id,
+            selection=selection or Selection(),
+            labels=labels or {},
+            reprocess=reprocess,
+            carried=carried,
+            has_revisions=has_revisions,
+        )
+        log = self._read(source, request.selection)
         if run_id is not None:
             RunFolder.of(self.table_uri, run_id)  # refuses a name that cannot be one
         with own_errors():
-            return Planning(self._config, log, run_id).plan()
+            return Planning(self._config, log, request).plan()
 
-    def _read(self, source: Any) -> ConversationLog:
+    def _read(self, source: Any, selection: Selection) -> ConversationLog:
         if not isinstance(source, ConversationLog):
-            return read_conversations(source, redact=self._redact)
-        if self._redact is not None and not source.is_redacted:
+            return read_conversations(source, redact=self.redact, wants_scope=selection.takes_scope)
+        if self.redact is not None and not source.is_redacted:
             raise InvalidArgumentError(
                 "This pipeline redacts, and the log was read without that; read it with "
                 "read_conversations(…, redact=…), or give its path."
             )
         return source
+
+    def consolidate(
+        self,
+        *,
+        scope: Mapping[str, Any] | None = None,
+        again: bool = False,
+        run_id: str | None = None,
+    ) -> Plan:
+        """Plan to decide again over what is in the table: duplicates and contradictions.
+
+        What says the same in nearly the same words becomes one memory without a question. Of
+        memories that may have to do with each other the later one is decided against the earlier
+        ones, as a fact of a log is: the newest says what holds. Of two that become one the
+        earlier keeps its id and has the messages of both. Nothing is committed; `apply` commits
+        the plan, and `MemoryTable.undo` takes it back.
+
+        Memories that a committed run has compared are not paid again until one of them changes
+        or another one comes to have to do with them.
+
+        Args:
+            scope: Only this scope, matched exactly; None: all.
+            again: Whether they are compared again all the same.
+            run_id: Names the run; None derives it from memories, settings and version.
+
+        Raises:
+            TableNotFoundError: If there is no table.
+            EndpointError: If the endpoint cannot serve the run (wrong key, model or address).
+            InvalidArgumentError: For a scope that cannot be, or another embedder than the table's.
+            PlanError: If the run is committed already, or under way.
+        """
+        if run_id is not None:
+            RunFolder.of(self.table_uri, run_id)  # refuses a name that cannot be one
+        with own_errors():
+            return Reconsolidation(self._config, scope=scope, again=again, run_id=run_id).plan()
 
     def cancel_batches(self, run_id: str) -> list[str]:
         """Cancel the batches of a run that was interrupted; what they answered is kept.
@@ -232,13 +311,15 @@ class MemoryPipeline:
 
         return cancel_run(self._config.extract, table_uri=self.table_uri, run_id=run_id)
 
-    def estimate(
+    def estimate(  # noqa: PLR0913  # one keyword per independent choice of an estimate
         self,
         source: Any,
         *,
         calibrate: int = 0,
         count_tokens: TokenCounter | None = None,
         latency_ms: float | None = None,
+        selection: Selection | None = None,
+        reprocess: Reprocess | None = None,
     ) -> Estimate:
         """Say what `plan` would take in calls, tokens, money and time, without making it.
 
@@ -256,6 +337,8 @@ class MemoryPipeline:
                 `memorypipe.llm.tokens.estimate_tokens`.
             latency_ms: Milliseconds that a call takes; None takes what is measured, or 2 s and
                 20 ms per completion token.
+            selection: As for `plan`.
+            reprocess: As for `plan`.
 
         Raises:
             EndpointError: If the endpoint cannot serve the calls of a calibration.
@@ -265,26 +348,35 @@ class MemoryPipeline:
         settings = EstimateSettings(
             calibrate=calibrate, count_tokens=count_tokens, latency_ms=latency_ms
         )
-        log = self._read(source)
+        request = RunRequest(selection=selection or Selection(), reprocess=reprocess)
+        log = self._read(source, request.selection)
         with own_errors():
-            return Estimating(self._config, log, settings).estimate()
+            return Estimating(self._config, log, settings, request).estimate()
 
-    def apply(
+    def apply(  # noqa: PLR0913  # one keyword per independent choice of a commit
         self,
         plan: Plan,
         *,
+        sample: float | None = None,
+        seed: int = 0,
+        commit_every: int | None = None,
         max_retired: MaxRetired = "auto",
         accept_guards: Collection[str] = (),
     ) -> RunSummary:
-        """Commit a plan in one atomic commit.
+        """Commit a plan, in one atomic commit or in several under one run id.
 
         A scope whose memories have changed since the plan was made is held back as a whole, and
         so is one of which too much would be deleted; the others land. A plan without any action
         and any message that is done commits nothing.
 
         Args:
-            plan: What to commit. Applied again, it commits what a guard held back before and now
-                lets through, and nothing else.
+            plan: What to commit. Applied again, it commits what is left: of a sample, after a
+                kill between two commits, or because a guard now lets it through. Nothing lands
+                twice; `MemoryTable.undo` takes all commits of the run back together.
+            sample: Share of the scopes to commit, whole ones, e.g. 0.05; None: all.
+            seed: Which ones: the same seed gives the same scopes, in every plan and log, and a
+                smaller sample lies within a larger one.
+            commit_every: Scopes of one commit; None: all in one.
             max_retired: Most memories of a scope that the run may delete; ``"auto"``: 10, or half
                 of the live ones where that is more; None: all.
             accept_guards: Keys of scopes, as `held_back` has them, in which it may delete as many
@@ -292,74 +384,16 @@ class MemoryPipeline:
 
         Returns:
             The summary; its status is ``"held"`` where `held_back` lists scopes. Their messages
-            stay open: the next run decides them anew.
+            stay open: the next run decides them anew. `scopes_left` counts those that a sample
+            left out.
+
+        Raises:
+            InvalidArgumentError: For a parameter that cannot work, or part of an import.
         """
-        if is_import(plan):
-            config = self._config
-            return apply_import(
-                plan,
-                embedder=config.embedder,
-                backend=config.backend,
-                mirror=config.mirror,
-                clock=config.clock,
-            )
-        started = time.monotonic()
-        summary = plan.summary()
-        self._config.on_progress(Progress(stage="commit", done=0, total=summary.windows))
-        folder = RunFolder.of(self.table_uri, plan.run_id)
-        actions, ledger = plan.actions(), plan.ledger()
-        if actions.num_rows or ledger.num_rows:
-            uri, named = self.table_uri, plan.manifest.get("embedder")
-            embedder = embedder_to_apply(self._config.embedder, named, uri)
-            table = MemoryTable.open(
-                uri,
-                backend=self._config.backend or plan.manifest.get("backend"),
-                embedder=embedder,
-                mirror=self._config.mirror,
-                clock=self._config.clock,
-            )
-            result = commit_plan(
-                table,
-                actions,
-                ledger,
-                run_id=plan.run_id,
-                base_version=plan.base_version,
-                info=_run_info(summary),
-                max_retired=max_retired,
-                accept_guards=accept_guards,
-            )
-            summary = replace(
-                summary,
-                added=result.added,
-                updated=result.updated,
-                deleted=result.deleted,
-                none=result.none,
-                held_back=dict(result.held_back),
-            )
-        summary = replace(
-            summary,
-            status=_status(summary),
-            committed=True,
-            wall_s=round(summary.wall_s + time.monotonic() - started, 3),
+        return apply_plan(
+            plan,
+            self._config,
+            scope=CommitScope(sample=sample, seed=seed, commit_every=commit_every),
+            max_retired=max_retired,
+            accept_guards=accept_guards,
         )
-        write_record(folder, {**folder.read_json("run"), **summary.to_dict()})
-        self._config.on_progress(
-            Progress(stage="commit", done=summary.windows, total=summary.windows)
-        )
-        return summary
-
-
-def _status(summary: RunSummary) -> RunStatus:
-    """Give the status of a run whose actions are committed, the gravest that applies."""
-    if summary.held_back:
-        return "held"
-    if summary.stopped_by:
-        return "stopped"
-    return "partial" if summary.windows_failed or summary.rejected_lines else "done"
-
-
-def _run_info(summary: RunSummary) -> dict[str, Any]:
-    """What the table keeps of a run for good."""
-    kept = ("windows", "windows_failed", "calls", "attempts", "tokens_in", "tokens_out", "cost")
-    values = summary.to_dict()
-    return {**{name: values[name] for name in kept}, "model": summary.model}

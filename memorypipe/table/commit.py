@@ -23,6 +23,7 @@ from memorypipe.table.new_rows import new_rows
 from memorypipe.table.records import Head, RunRecord
 from memorypipe.table.reembed import REEMBED_KIND
 from memorypipe.table.rows import Stamp, closing_rows, expired_by
+from memorypipe.table.side_by_side import in_two
 from memorypipe.table.storage import ADDRESS, Snapshot
 from memorypipe.table.times import Clock, next_commit_time, revisions_expire_at
 from memorypipe.table.transaction import CommitResult, Transaction, moment_of, runs_where
@@ -122,12 +123,12 @@ class BatchCommit:
         )
         moment = next_commit_time(clock, snapshot.head.committed_at)
         held_back = self._leave_erased_out(snapshot)
-        blocked = self._leave_blocked_out(snapshot)
-        folded, known = _fold_until_known(snapshot, self._batch, base_time, moment)
+        blocked, looked_up = self._leave_blocked_out(snapshot)
+        folded, known = _fold_until_known(snapshot, self._batch, base_time, moment, looked_up)
         retired = self._retired(folded, known, moment)
         if guarded := guarded_reasons(snapshot, request.run_id, retired, request.guards, moment):
             self._batch = without_scopes(self._batch, guarded)
-            folded, known = _fold_until_known(snapshot, self._batch, base_time, moment)
+            folded, known = _fold_until_known(snapshot, self._batch, base_time, moment, known)
         held_back |= guarded | self._held_back(folded)
         folded.blocked = sum(blocked[key] for key in blocked.keys() - held_back.keys())
         if not len(folded.changes) and not self._ledger.rows_without(frozenset(held_back)).num_rows:
@@ -157,11 +158,19 @@ class BatchCommit:
         self._batch = without_scopes(self._batch, erased)
         return erased
 
-    def _leave_blocked_out(self, snapshot: Snapshot) -> Counter[str]:
-        """Make nothing of what would bring back what was forgotten; how many, by scope key."""
-        blocks = read_blocks(snapshot, self._batch.scopes)
+    def _leave_blocked_out(self, snapshot: Snapshot) -> tuple[Counter[str], Known | None]:
+        """Make nothing of what would bring back what was forgotten.
+
+        Returns:
+            How many, by scope key, and what the table holds about the batch: that is looked up
+            meanwhile, and None where what is blocked has made it another batch.
+        """
+        blocks, known = in_two(
+            lambda: read_blocks(snapshot, self._batch.scopes),
+            lambda: _look_up(snapshot, self._batch, _named(self._batch)),
+        )
         self._batch, blocked = without_blocked(self._batch, blocks)
-        return blocked
+        return blocked, None if blocked else known
 
     def _retired(self, folded: Folded, known: Known, moment: datetime) -> Counter[str]:
         """Count the live memories that are deleted, by scope key."""
@@ -244,19 +253,32 @@ def _given(snapshot: Snapshot, request: CommitRequest) -> Batch:
     return replace(batch, actions=batch.actions.set_column(place, field, nothing))
 
 
-def _fold_until_known(
-    snapshot: Snapshot, batch: Batch, base_time: datetime | None, moment: datetime
-) -> tuple[Folded, Known]:
-    """Fold; where that needs ids which nobody looked up, look them up and fold again."""
-    named = batch.actions["memory_id"].drop_null()
+def _named(batch: Batch) -> pa.Array:
+    return pc.unique(batch.actions["memory_id"].drop_null())
+
+
+def _look_up(snapshot: Snapshot, batch: Batch, memory_ids: pa.Array) -> Known:
     hashes = pc.unique(batch.text_hash.filter(pc.equal(batch.actions["event"], "ADD")))
-    wanted = pc.unique(named)
-    while True:
-        known = Known(rows=snapshot.locate(wanted, hashes), looked_up=wanted)
-        folded = fold(batch, known, now=moment, base_time=base_time)
-        if not folded.unseen:
-            return folded, known
-        wanted = pc.unique(pa.concat_arrays([wanted, pa.array(sorted(folded.unseen))]))
+    return Known(rows=snapshot.locate(memory_ids, hashes), looked_up=memory_ids)
+
+
+def _fold_until_known(
+    snapshot: Snapshot,
+    batch: Batch,
+    base_time: datetime | None,
+    moment: datetime,
+    known: Known | None,
+) -> tuple[Folded, Known]:
+    """Fold; where that needs ids which nobody looked up, look them up and fold again.
+
+    `known` may tell of more than the batch.
+    """
+    known = _look_up(snapshot, batch, _named(batch)) if known is None else known
+    while (folded := fold(batch, known, now=moment, base_time=base_time)).unseen:
+        unseen = pa.array(sorted(folded.unseen))
+        wanted = pc.unique(pa.concat_arrays([known.looked_up, unseen]))
+        known = _look_up(snapshot, batch, wanted)
+    return folded, known
 
 
 def _describe(conflicts: Collection[Conflict], base_version: int | None) -> str:

@@ -17,6 +17,7 @@ from ray.data.block import Block, BlockAccessor, BlockMetadata
 from ray.data.datasource import Datasink, ReadTask, WriteResult
 
 from memorypipe.errors import InvalidArgumentError
+from memorypipe.id_key import IdKeySource
 from memorypipe.llm.embed.types import Embedder
 from memorypipe.schema import ACTION_OPTIONS, ACTIONS
 from memorypipe.table.actions import check_actions
@@ -138,6 +139,7 @@ class MemoryTableSink(Datasink[str]):
         info: As for `MemoryTable.commit`.
         imports: As for `MemoryTable.commit`.
         embedder: As for `MemoryTable.open`.
+        id_key: As for `MemoryTable.open`.
 
     Attributes:
         result: What became of the commit; None before.
@@ -157,14 +159,18 @@ class MemoryTableSink(Datasink[str]):
         info: Mapping[str, Any] | None = None,
         imports: bool = False,
         embedder: str | Embedder | None = None,
+        id_key: IdKeySource | None = None,
     ) -> None:
         if not run_id.strip():
             raise InvalidArgumentError(f"run_id must not be blank, got {run_id!r}.")
         self.result: CommitResult | None = None
         self._uri = uri
         self._embedder = embedder
+        self._id_key = id_key
         if MemoryTable.exists(uri):
-            self._open().find_embedder()
+            table = self._open()
+            table.find_embedder()
+            table.read_id_key()
         self._options: dict[str, Any] = {
             "run_id": run_id,
             "base_version": base_version,
@@ -175,7 +181,7 @@ class MemoryTableSink(Datasink[str]):
         self._folder = new_staging(uri)
 
     def _open(self) -> MemoryTable:
-        return MemoryTable.open(self._uri, embedder=self._embedder)
+        return MemoryTable.open(self._uri, embedder=self._embedder, id_key=self._id_key)
 
     def get_name(self) -> str:
         """Name the write in Ray's reports."""

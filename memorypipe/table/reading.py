@@ -109,6 +109,14 @@ class Reader:
         rows = self._read(BLOCK_COLUMNS, ("deleted",), scope_keys=scope_keys)
         return blocks_of(rows.filter(pc.equal(rows["event"], FORGET_EVENT)))
 
+    def read_said(self, scope_keys: Collection[str]) -> pa.Table:
+        """Read what the memories of some scopes ever said, and from which messages.
+
+        Returns:
+            `scope_key`, `text_hash` and `source_ids` of all revisions that are kept.
+        """
+        return self._read(("scope_key", "text_hash", "source_ids"), STATES, scope_keys=scope_keys)
+
     def to_pandas(
         self,
         scope: Mapping[str, Any] | None = None,

@@ -79,6 +79,7 @@ class Settings:
             takes whole records.
         erased: Names of the scopes that were erased and stay blocked, as from
             `memorypipe.table.erasing.erased.erased_name`.
+        id_key: Fingerprint of the key that ids and hashes are made with; None: they have none.
     """
 
     embedder: str | None = None
@@ -87,6 +88,7 @@ class Settings:
     history_horizon: datetime | None = None
     revisions_horizon: datetime | None = None
     erased: tuple[str, ...] = ()
+    id_key: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +103,8 @@ class Head:
         format_version: Of the table's layout.
         created_by: Library and version that made the table.
         settings: What was chosen for it.
+        has_forgotten: Whether any commit may have forgotten something; False spares every commit
+            the search for what it must not bring back.
     """
 
     number: int
@@ -110,8 +114,11 @@ class Head:
     format_version: int = TABLE_FORMAT_VERSION
     created_by: str = "memorypipe"
     settings: Settings = Settings()
+    has_forgotten: bool = False
 
-    def after_commit(self, moment: datetime, settings: Settings | None = None) -> "Head":
+    def after_commit(
+        self, moment: datetime, settings: Settings | None = None, *, forgets: bool = False
+    ) -> "Head":
         """Give the head that the next commit writes, in today's format."""
         return replace(
             self,
@@ -119,6 +126,7 @@ class Head:
             committed_at=moment,
             format_version=TABLE_FORMAT_VERSION,
             settings=self.settings if settings is None else settings,
+            has_forgotten=self.has_forgotten or forgets,
         )
 
 
@@ -214,6 +222,7 @@ def head_row(head: Head) -> pa.Table:
         "format_version": head.format_version,
         "vector_dim": head.vector_dim,
         "settings": asdict(head.settings),
+        "has_forgotten": head.has_forgotten,
     }
     return _system_row(
         head.committed_at,
@@ -236,6 +245,8 @@ def read_head(row: Mapping[str, Any]) -> Head:
         format_version=payload["format_version"],
         created_by=payload["created_by"],
         settings=_read_settings(payload.get("settings", {})),
+        # A version that did not write it down may have forgotten.
+        has_forgotten=payload.get("has_forgotten", True),
     )
 
 

@@ -11,26 +11,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memorypipe.errors import InvalidArgumentError
+from memorypipe.id_key import IdKeySource
 from memorypipe.llm.embed.resolve import resolve_embedder
 from memorypipe.llm.embed.types import Embedder
 from memorypipe.table.actions import batch_hash, check_actions, check_ledger
+from memorypipe.table.auditing.audit import AUDIT_COLUMNS, AuditSettings, audit_table
+from memorypipe.table.auditing.report import AuditReport
 from memorypipe.table.backends import find_backend, open_storage
 from memorypipe.table.changing import Changing
 from memorypipe.table.commit import BatchCommit, CommitRequest
 from memorypipe.table.embedding import check_same, embedder_of, new_head
 from memorypipe.table.erasing.erased import named_again
 from memorypipe.table.guards import Guards, MaxRetired
+from memorypipe.table.id_keys import table_key, with_id_key
 from memorypipe.table.ledger import read_ledger_keys
 from memorypipe.table.parquet.mirror import mirrored
 from memorypipe.table.past import Moment, find_moment
 from memorypipe.table.reading import Reader
 from memorypipe.table.records import runs_table
 from memorypipe.table.reembed import DEFAULT_BATCH_ROWS, Reembed
+from memorypipe.table.reprocess import Reprocess, keys_left
 from memorypipe.table.storage import Storage
 from memorypipe.table.times import Clock, now_utc, read_clock
 from memorypipe.table.transaction import (
     Builder,
     CommitResult,
+    result_of,
     runs_where,
 )
 from memorypipe.table.transfer_import import ImportCommit
@@ -72,6 +78,7 @@ class MemoryTable(Changing):
         vector_dim: int | None = None,
         embedder: str | Embedder | None = None,
         mirror: str | os.PathLike[str] | None = None,
+        id_key: IdKeySource | None = None,
         clock: Clock = now_utc,
     ) -> "MemoryTable":
         """Open a table, making an empty one where there is none.
@@ -88,12 +95,16 @@ class MemoryTable(Changing):
                 new table ``"wordllama"`` where the extra ``embed`` is installed, else ``"none"``.
             mirror: A folder that this table's commits keep as plain Parquet with exactly the live
                 rows: one file, that is replaced at once, for tools that know nothing of us.
+            id_key: Where the key comes from that ids and hashes of a new table are made with, so
+                that nobody without it can tell from an export whether a guess is right:
+                ``"env:NAME"``, ``"file:PATH"``, or what gives it when called. None for no key,
+                or that of a table that has one, from the variable ``MEMORYPIPE_ID_KEY``.
             clock: Gives commit times and decides what has expired; must give aware times.
 
         Raises:
             TableNotFoundError: If there is no table and `create` is False.
-            InvalidArgumentError: For an unknown back end, or another back end, `vector_dim` or
-                `embedder` than the table's.
+            InvalidArgumentError: For an unknown back end, or another back end, `vector_dim`,
+                `embedder` or `id_key` than the table's.
             TableError: If the table cannot be read, or the mirror cannot be written.
             ModelError: For a new table, where an endpoint does not tell the width of its vectors.
         """
@@ -101,7 +112,7 @@ class MemoryTable(Changing):
         storage = open_storage(path, backend)
         if create and not storage.exists():
             now = read_clock(clock)
-            storage.create(new_head(now, embedder, vector_dim))
+            storage.create(with_id_key(new_head(now, embedder, vector_dim), id_key))
         head = storage.snapshot().head
         if vector_dim not in (None, head.vector_dim):
             raise InvalidArgumentError(
@@ -109,9 +120,10 @@ class MemoryTable(Changing):
                 f"{vector_dim!r}; leave vector_dim out to take the table's."
             )
         checked = check_same(embedder, head, path)
+        key = table_key(id_key, head, path)
         if mirror is not None:
             storage = mirrored(storage, path, os.fspath(mirror), clock)
-        return cls(path, storage, clock, checked)
+        return cls(path, storage, clock, checked, key)
 
     @classmethod
     def exists(cls, uri: str | os.PathLike[str]) -> bool:
@@ -146,6 +158,15 @@ class MemoryTable(Changing):
                 be read, but takes no new text.
         """
         return embedder_of(self._embedder, self._storage.snapshot().head)
+
+    def read_id_key(self) -> bytes:
+        """Read the key that ids and hashes are made with; `memorypipe.id_key.NO_ID_KEY`: none.
+
+        Raises:
+            InvalidArgumentError: If it was not given, or is not the table's: such a table can be
+                read, but takes no new text.
+        """
+        return self._id_key.read()
 
     def reembed(
         self, embedder: str | Embedder, *, batch_rows: int = DEFAULT_BATCH_ROWS
@@ -208,16 +229,47 @@ class MemoryTable(Changing):
         runs = runs_where(self._storage.snapshot())
         return runs_table(runs, undone_numbers(runs))
 
-    def ledger_keys(self) -> pa.Array:
+    def ledger_keys(self, *, reprocess: Reprocess | None = None) -> pa.Array:
         """Read the keys of all messages that committed runs have dealt with.
 
         Those of runs that were undone with `reopen` are not among them.
+
+        Args:
+            reprocess: Which of them are left out, as they are to be taken again; None: none.
 
         Returns:
             `fixed_size_binary(16)` as from `memorypipe.ids.ledger_key`, sorted, each once.
         """
         runs = runs_where(self._storage.snapshot())
+        if reprocess is not None:
+            return keys_left(self.uri, runs, reprocess)
         return read_ledger_keys(self.uri, counted_ledgers(runs))
+
+    def audit(
+        self,
+        scope: Mapping[str, Any] | None = None,
+        *,
+        examples: int = 5,
+        large_scope: int = 1000,
+    ) -> AuditReport:
+        """Look for what is wrong in the live memories; changes nothing, asks no model.
+
+        Duplicates and near duplicates, what may not hold together, memories whose run,
+        conversation or messages nobody knows, those without time, source or vector, and junk:
+        empty texts, questions, what an assistant says, pieces of a log, orders to the memory
+        system. Rules find these, and a rule can be wrong: look at the examples.
+
+        Args:
+            scope: As for `to_arrow`.
+            examples: How many memories each check shows.
+            large_scope: A scope with more memories than this is told of.
+
+        Raises:
+            InvalidArgumentError: For values that cannot work.
+        """
+        settings = AuditSettings(examples=examples, large_scope=large_scope)
+        read = self.pinned(scope, AUDIT_COLUMNS)
+        return audit_table(read, self._storage.snapshot(), self.uri, settings)
 
     def commit(  # noqa: PLR0913  # one keyword per independent choice of a commit
         self,
@@ -267,13 +319,14 @@ class MemoryTable(Changing):
         Raises:
             ConflictError: If memories changed or are not there; nothing was committed.
             RunConflictError: If this run is in the table with other actions.
-            InvalidArgumentError: For actions that no table can take.
+            InvalidArgumentError: For actions that no table can take, or without the key of the
+                table's ids.
             TableVersionError: If the table was written by a newer library.
             TableError: If it could not commit; the message says whether that is certain.
         """
         _check_options(run_id, part, on_conflict)
         guards = Guards(max_retired=max_retired, accepted=frozenset(accept_guards))
-        batch, rows = check_actions(actions), check_ledger(ledger)
+        batch, rows = check_actions(actions, self.read_id_key()), check_ledger(ledger)
         request = CommitRequest(
             batch=batch,
             ledger=rows,
@@ -293,6 +346,40 @@ class MemoryTable(Changing):
         result = self._change(commit)
         scope_keys = [*batch.scopes, *pc.unique(rows["scope_key"]).to_pylist()]
         return replace(result, held_back=named_again(result.held_back, scope_keys))
+
+    def preview_commit(
+        self, actions: pa.Table, *, run_id: str, base_version: int | None = None
+    ) -> CommitResult:
+        """Say what a commit of actions would do now; nothing is committed.
+
+        Args:
+            actions: As for `commit`, and so are all others.
+            run_id: Whose earlier parts count for what it may delete.
+            base_version: The version that they were decided against.
+
+        Returns:
+            As of a commit with ``on_conflict="skip"``; `version` is that of the table.
+
+        Raises:
+            InvalidArgumentError: For actions that no table can take.
+        """
+        batch, rows = check_actions(actions, self.read_id_key()), check_ledger(None)
+        request = CommitRequest(
+            batch=batch,
+            ledger=rows,
+            content_hash="",
+            run_id=run_id,
+            part=0,
+            base_version=base_version,
+            info={},
+            labels=None,
+            on_conflict="skip",
+        )
+        snapshot = self._storage.snapshot()
+        built = BatchCommit(self.uri, request).build(snapshot, self._clock)
+        result = built if isinstance(built, CommitResult) else result_of(built.run, "nothing")
+        held_back = named_again(result.held_back, batch.scopes)
+        return replace(result, version=snapshot.head.number, held_back=held_back)
 
 
 def _path(uri: str | os.PathLike[str]) -> str:

@@ -20,6 +20,7 @@ from memorypipe.errors import (
 )
 from memorypipe.llm.embed.types import Embedder
 from memorypipe.schema import TABLE_FORMAT_VERSION
+from memorypipe.table.blocks import FORGET_EVENT
 from memorypipe.table.embedding import Revector, Vectors
 from memorypipe.table.erasing.erased import erased_run_name
 from memorypipe.table.records import RunRecord, Settings, head_row, read_runs, run_row
@@ -209,7 +210,8 @@ def _attempt(snapshot: Snapshot, builder: Builder, clock: Clock, vectors: Vector
     built = builder.build(snapshot, clock)
     if isinstance(built, CommitResult):
         return built
-    head = snapshot.head.after_commit(built.run.committed_at, built.settings)
+    forgets = pc.any(pc.equal(built.rows["event"], FORGET_EVENT)).as_py()
+    head = snapshot.head.after_commit(built.run.committed_at, built.settings, forgets=bool(forgets))
     if built.revector is not None:
         head = replace(head, vector_dim=built.revector.dim)
     run = run_row(built.run, head.vector_dim)

@@ -97,7 +97,7 @@ def test_a_plan_applied_again_commits_what_its_guard_now_lets_through(table: Mem
             info={"tokens_in": 5},
             max_retired="auto",
             accept_guards=accepted,
-        )
+        ).result
 
     assert [*apply().held_back] == [*apply().held_back] == [KEY]
     assert table.version == 2

@@ -193,7 +193,9 @@ def test_a_wrong_key_is_one_clear_error(server: Endpoint, tmp_path: Path) -> Non
 def test_conversations_of_erased_scopes_are_not_cut_into_windows() -> None:
     log = [conversation("ana", 1, "I own a piano."), conversation("ben", 1, "I keep bees.")]
     erased = (erased_name('[["user_id","ana"]]'),)
-    cut = cut_windows(read_conversations(log).dataset, ConsolidationSettings(), (), erased)
+    cut = cut_windows(
+        read_conversations(log).dataset, ConsolidationSettings(), known_keys=(), erased=erased
+    )
     assert [row["scope_key"] for row in cut.take_all()] == ['[["user_id","ben"]]']
 
 

@@ -141,6 +141,23 @@ def test_what_changed_after_the_base_is_a_conflict_and_what_changed_before_is_no
     assert ([each.changed for each in folded.conflicts.values()], outcome(folded)) == ([("m",)], [])
 
 
+def test_an_add_of_a_memory_that_others_have_added_since_and_changed_again_is_a_conflict() -> None:
+    tea = minted("Likes tea")
+    holds = known({"memory_id": tea, "text": "Likes mate", "valid_from": START})
+    earlier = START - timedelta(microseconds=1)
+    folded = run(add("Likes tea"), holds=holds, base_time=earlier)
+    assert [each.changed for each in folded.conflicts.values()] == [(tea,)]
+    before = run(add("Likes tea"), holds=holds, base_time=START)
+    assert outcome(before) == [("ADD", minted("Likes tea", ordinal=1), [0])]
+    anyway = run(add("Likes tea"), holds=holds)
+    assert not anyway.conflicts
+    says = known({"memory_id": tea, "text": "Likes tea", "valid_from": START})
+    assert run(add("Likes tea"), holds=says, base_time=earlier).duplicates == 1
+    gone = {"event": "UNDO", "is_live": False, "deleted": True, "text_hash": None}
+    undone = known({**gone, "memory_id": tea, "text": ""})
+    assert outcome(run(add("Likes tea"), holds=undone, base_time=earlier)) == [("ADD", tea, [0])]
+
+
 def test_scopes_in_order_of_their_actions_whether_folded_or_not() -> None:
     other = {"user_id": "u0"}
     rows = [add("A", scope=other), add("B"), add("b"), add("C", scope={"user_id": "u2"})]

@@ -46,6 +46,22 @@ def test_a_head_comes_back_as_it_was() -> None:
     assert (after.number, after.created_at) == (4, HEAD.created_at)
 
 
+def test_a_head_remembers_for_good_that_something_was_forgotten() -> None:
+    forgot = HEAD.after_commit(START, forgets=True)
+    assert not HEAD.after_commit(START).has_forgotten
+    assert forgot.has_forgotten
+    assert forgot.after_commit(START).has_forgotten
+    (row,) = head_row(forgot).to_pylist()
+    assert read_head(row).has_forgotten
+
+
+def test_a_head_that_does_not_say_whether_anything_was_forgotten_may_have_forgotten() -> None:
+    (row,) = head_row(HEAD).to_pylist()
+    payload = orjson.loads(row["payload"])
+    del payload["has_forgotten"]
+    assert read_head(row | {"payload": orjson.dumps(payload).decode()}).has_forgotten
+
+
 def test_run_records_come_back_as_they_were_in_commit_order() -> None:
     earlier = RunRecord(run_id="r0", part=0, number=3, committed_at=START, content_hash="11")
     rows = run_row(RUN, 8)
