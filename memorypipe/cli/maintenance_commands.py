@@ -193,6 +193,7 @@ def _removed_lines(verb: str, removed: Removed) -> Iterator[Text]:
         (removed.replies, "journalled replies"),
         (removed.run_file_rows, f"rows in {removed.run_files:,} files of runs"),
         (removed.batch_lines, "batch requests"),
+        (removed.events, "events of streams"),
     ]
     yield from _counts(verb, went)
 

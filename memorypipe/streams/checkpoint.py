@@ -1,10 +1,11 @@
 """Checkpoints: all of a view in a few sorted files, so that nobody reads the log from its start."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from memorypipe.logs.known import pack_keys
@@ -22,7 +23,7 @@ from memorypipe.streams.state import states_table
 from memorypipe.streams.view import Base, View
 from memorypipe.table.parquet.places import Place
 
-__all__ = ["FORMAT_VERSION", "Checkpoints"]
+__all__ = ["CHECKPOINTS", "FORMAT_VERSION", "SEGMENTS", "Checkpoints"]
 
 FORMAT_VERSION = 1
 
@@ -111,8 +112,48 @@ class Checkpoints:
             ),
             "claims": view.claims,
             "settings": view.settings,
+            "anew": before.get("anew", 0),
         }
         return self._place.create(_name(view.number), orjson.dumps(manifest))
+
+    def write_anew(
+        self, view: View, *, events: pa.Table, operations: pa.Table, without: Collection[bytes]
+    ) -> None:
+        """Write a checkpoint of a view that shares no file with those before it.
+
+        Args:
+            view: Its states, keys, claims and settings.
+            events: In the place of its events; schema `EVENTS`.
+            operations: Likewise; schema `OPERATIONS`.
+            without: Streams that are left out.
+        """
+        gone = pa.array(list(without), pa.binary(16))
+        states = pa.concat_tables(self._states(view))
+        states = states.filter(pc.invert(pc.is_in(states["stream"], gone)))
+        keys = [*(segment.keys for segment in view.base.keys), pack_keys(view.keys)]
+        manifest = {
+            "format_version": FORMAT_VERSION,
+            "number": view.number,
+            "total": view.total,
+            "states": self._put(write_rows("states", [states])),
+            "events": [self._put(write_rows("events", [events]))],
+            "operations": [self._put(write_rows("operations", [operations]))],
+            "keys": [self._put(write_keys(keys))],
+            "claims": view.claims,
+            "settings": view.settings,
+            "anew": view.number,
+        }
+        self._place.create(_name(view.number), orjson.dumps(manifest))
+
+    def _put(self, written: tuple[Named, Any]) -> dict[str, Any]:
+        named, content = written
+        self._place.write(f"{SEGMENTS}/{named.name}", content)
+        return named.to_dict()
+
+    def is_outdated(self, base: Base) -> bool:
+        """Whether a later checkpoint was written anew: then no file of this one is to be used."""
+        newest = self.newest()
+        return newest > base.number and self._manifest(newest).get("anew", 0) > base.number
 
     def files(self, number: int) -> set[str]:
         """Name the files of a checkpoint, itself among them."""
@@ -127,12 +168,13 @@ class Checkpoints:
         return self._named[number]
 
     def _write_states(self, view: View) -> dict[str, Any]:
+        return self._put(write_rows("states", self._states(view)))
+
+    def _states(self, view: View) -> list[pa.Table]:
         newer = states_table(view.states)
         old = view.base.states
         is_old = pc.invert(pc.is_in(old["stream"], newer["stream"].combine_chunks()))
-        named, content = write_rows("states", [old.filter(is_old), newer])
-        self._place.write(f"{SEGMENTS}/{named.name}", content)
-        return named.to_dict()
+        return [old.filter(is_old), newer]
 
     def _grown(
         self,

@@ -8,14 +8,15 @@ stands on gone, and begins anew at the newest checkpoint.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from uuid import uuid4
 
 import orjson
+import pyarrow as pa
 
 from memorypipe.errors import TableError
-from memorypipe.streams.checkpoint import SEGMENTS, Checkpoints
+from memorypipe.streams.checkpoint import CHECKPOINTS, SEGMENTS, Checkpoints
 from memorypipe.streams.view import Record, View
 from memorypipe.table.parquet.places import Folder
 from memorypipe.table.storage import UnknownOutcomeError
@@ -96,6 +97,28 @@ class Log:
             "try again."
         )
 
+    def begin_anew(
+        self, *, events: pa.Table, operations: pa.Table, without: Collection[bytes]
+    ) -> None:
+        """Write a checkpoint of the newest state with other content, and remove all before it.
+
+        Whoever stands on what was before begins anew here, too.
+
+        Args:
+            events: All events, schema `EVENTS`.
+            operations: All operations that have ended, schema `OPERATIONS`.
+            without: Streams that are there no more.
+        """
+        view = self.view()
+        self._checkpoints.write_anew(view, events=events, operations=operations, without=without)
+        kept = self._checkpoints.files(view.number)
+        for folder in (CHECKPOINTS, SEGMENTS):
+            for name in self._place.listing(folder):
+                if name not in kept:
+                    self._place.remove(name)
+        self._remove_log(view.number)
+        self._view = None
+
     def _create(self, view: View, record: Record) -> bool:
         number, token = view.number + 1, uuid4().hex
         name = _name(number)
@@ -150,7 +173,8 @@ class Log:
     def _checkpoint(self, view: View) -> None:
         """Write a checkpoint; where that fails the commit stands, and a later one tries again."""
         try:
-            self._checkpoints.write(view)
+            if not self._checkpoints.is_outdated(view.base):
+                self._checkpoints.write(view)
             self._view = self._rebased(view)
             self._clean()
         except (OSError, UnknownOutcomeError) as error:

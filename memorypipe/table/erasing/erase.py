@@ -8,7 +8,9 @@ still hold them; at last everything is searched again.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from memorypipe import ids
 from memorypipe.errors import InvalidArgumentError, TableError
@@ -67,16 +69,29 @@ class _Beside:
 
     def count(self, targets: Targets) -> Removed:
         run_changes = list(self.run_changes(targets))
-        return _removed(
+        removed = _removed(
             run_changes,
             list(self.batch_changes(targets)),
             sum(count_replies(each, targets.evidence) for each in self.journals),
         )
+        streams = self._streams()
+        events = 0 if streams is None else streams[0].count_events(streams[1], targets)
+        return replace(removed, events=events)
+
+    def _streams(self) -> tuple[Any, Path] | None:
+        """Give who knows the files of the table's streams, and their folder; None: it has none."""
+        path = None if self.folder is None else self.folder / "streams"
+        if path is None or not path.is_dir():
+            return None
+        # By its name: streams are built on tables, and tables know nothing of them.
+        return import_module("memorypipe.streams.erasing"), path
 
     def erase(self, targets: Targets) -> tuple[Removed, frozenset[str]]:
         """Make the changes; what went, and what it said."""
         if self.folder is not None:
             sweep_batches(self.folder)
+        streams = self._streams()
+        events = 0 if streams is None else streams[0].erase_events(streams[1], targets)
         replies = sum(drop_replies(each, targets.evidence) for each in self.journals)
         made: tuple[list[FileChange], list[FileChange]] = ([], [])
         texts: set[str] = set()
@@ -87,7 +102,7 @@ class _Beside:
                 change.make()
                 texts |= change.texts
                 done.append(replace(change, content=None, texts=frozenset()))
-        return _removed(*made, replies), frozenset(texts)
+        return replace(_removed(*made, replies), events=events), frozenset(texts)
 
     def providers(self) -> list[str]:
         """Name the files that providers were given and may keep."""

@@ -41,6 +41,7 @@ class Removed:
         run_files: Files of runs: windows, facts, actions, reports, rejects.
         run_file_rows: Rows, lines and values in them.
         batch_lines: Requests in the files of batches.
+        events: Events of streams.
     """
 
     memories: int = 0
@@ -52,6 +53,7 @@ class Removed:
     run_files: int = 0
     run_file_rows: int = 0
     batch_lines: int = 0
+    events: int = 0
 
     def __add__(self, other: "Removed") -> "Removed":
         mine, theirs = asdict(self), asdict(other)
