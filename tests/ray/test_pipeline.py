@@ -20,7 +20,7 @@ from memorypipe import (
 from memorypipe.errors import EndpointError, InvalidArgumentError, PlanError
 from memorypipe.pipeline.cutting import cut_windows
 from memorypipe.pipeline.settings import ConsolidationSettings
-from memorypipe.schema import ACTIONS, FACTS
+from memorypipe.schema import FACTS, PLAN_ACTIONS
 from memorypipe.table.erasing.erased import erased_name
 from tests.support.endpoint import Endpoint, endpoint
 
@@ -138,7 +138,7 @@ def test_a_plan_is_looked_at_first_then_applied_and_only_once(
     assert plan.manifest["backend"] == "parquet"
     assert not MemoryTable.exists(tmp_path), "planning needs no table and makes none"
     assert plan.summary().status == "planned"
-    assert plan.actions().schema.equals(ACTIONS)
+    assert plan.actions().schema.equals(PLAN_ACTIONS)
     assert plan.facts().schema.equals(FACTS)
     assert memories.plan(log).run_id == plan.run_id, "equal inputs and settings, equal run"
     assert server.call_count() == 2, "and nothing is paid again"
