@@ -38,7 +38,7 @@ from memorypipe.pipeline.estimate_samples import (
 )
 from memorypipe.pipeline.estimate_tally import Scopes, WindowTally, fact_count
 from memorypipe.pipeline.id_keys import id_key_to_plan
-from memorypipe.pipeline.planning import PlanConfig
+from memorypipe.pipeline.plan_config import PlanConfig
 from memorypipe.pipeline.request import RunRequest
 from memorypipe.pipeline.text_vectors import local_embedder
 from memorypipe.table.table import MemoryTable

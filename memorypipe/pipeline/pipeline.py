@@ -25,7 +25,8 @@ from memorypipe.pipeline.estimating import EstimateSettings, Estimating
 from memorypipe.pipeline.on_ray import own_errors
 from memorypipe.pipeline.plan import Plan
 from memorypipe.pipeline.plan_apply import apply_plan
-from memorypipe.pipeline.planning import PlanConfig, Planning, Progress
+from memorypipe.pipeline.plan_config import PlanConfig, Progress
+from memorypipe.pipeline.planning import Planning
 from memorypipe.pipeline.reconsolidating import Reconsolidation
 from memorypipe.pipeline.request import RunRequest
 from memorypipe.pipeline.run_folder import RunFolder

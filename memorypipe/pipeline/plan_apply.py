@@ -12,7 +12,7 @@ from memorypipe.pipeline.id_keys import id_key_to_apply
 from memorypipe.pipeline.identity import asked_of
 from memorypipe.pipeline.importing import apply_import, is_import
 from memorypipe.pipeline.plan import Plan
-from memorypipe.pipeline.planning import PlanConfig, Progress
+from memorypipe.pipeline.plan_config import PlanConfig, Progress
 from memorypipe.pipeline.run_folder import RunFolder
 from memorypipe.pipeline.run_record import write_record
 from memorypipe.pipeline.summary import RunStatus, RunSummary

@@ -2,22 +2,16 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
 from memorypipe.errors import MemoryPipeError
-from memorypipe.expressions.build_action import MemoryBuildAction
-from memorypipe.expressions.extract import MemoryExtract
-from memorypipe.id_key import IdKeySource, fingerprint
-from memorypipe.llm.batch.settings import BatchSettings
+from memorypipe.id_key import fingerprint
 from memorypipe.llm.embed.resolve import NO_EMBEDDER
-from memorypipe.llm.embed.types import Embedder
-from memorypipe.llm.limits.control import Bounds
 from memorypipe.llm.owner import Owner
 from memorypipe.logs.read import ConversationLog
 from memorypipe.pipeline.accounting import Accounts, call_totals, fact_totals
@@ -40,11 +34,11 @@ from memorypipe.pipeline.interrupts import drained_first
 from memorypipe.pipeline.job_lock import check_alone, one_at_a_time
 from memorypipe.pipeline.on_ray import arrow_batches
 from memorypipe.pipeline.plan import Plan
+from memorypipe.pipeline.plan_config import PlanConfig, Progress, ProgressStage
 from memorypipe.pipeline.request import RunRequest
 from memorypipe.pipeline.run_folder import RunFolder
 from memorypipe.pipeline.run_record import Heartbeat, RunRecord
 from memorypipe.pipeline.scope_results import SCOPE_RESULTS, write_results
-from memorypipe.pipeline.settings import ConsolidationSettings
 from memorypipe.pipeline.sorting import Sorter
 from memorypipe.pipeline.summary import RunStatus, RunSummary
 from memorypipe.pipeline.text_vectors import settled_settings
@@ -52,7 +46,7 @@ from memorypipe.pipeline.told_before import ToldBefore
 from memorypipe.schema import FACTS, WINDOWS
 from memorypipe.table.run_status import EVERY_S
 
-__all__ = ["PlanConfig", "Planning", "Progress", "ending"]
+__all__ = ["Planning", "ending"]
 
 # In this order windows are written down, whatever the order in which they come.
 _IN_ORDER = ("scope_key", "event_time", "conversation_id", "window_index", "window_id")
@@ -65,56 +59,6 @@ _PART_ROWS = {"windows": 4_096, "facts": 8_192, "results": 1_024}
 _SORTING = ".sorting"
 
 _PACKAGES = ("memorypipe", "ray", "pyarrow", "pylance")
-
-ProgressStage = Literal["windows", "batch", "extract", "decide", "commit"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Progress:
-    """How far a run has come.
-
-    Attributes:
-        stage: What is being done.
-        done: Windows done in that stage.
-        total: Windows in that stage; None while nobody knows.
-    """
-
-    stage: ProgressStage
-    done: int
-    total: int | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlanConfig:
-    """What a planning works with.
-
-    Attributes:
-        table_uri: The memory table.
-        extract: How facts are extracted.
-        decide: How facts are decided.
-        settings: How windows are cut and facts are grouped.
-        on_progress: Called with each step forward.
-        clock: Gives the time of the run.
-        bounds: Where the run stops, whatever is left.
-        budget: What the bounds hold for together with other runs; None: for this run alone.
-        batch: How batches are cut where the extraction is asked in batches; None where not.
-        embedder: Makes the vectors, as for `MemoryTable.open`.
-        id_key: Where the key of the ids comes from, likewise.
-    """
-
-    table_uri: str
-    extract: MemoryExtract
-    decide: MemoryBuildAction
-    settings: ConsolidationSettings
-    on_progress: Callable[[Progress], None]
-    clock: Callable[[], datetime]
-    bounds: Bounds = field(default_factory=Bounds)
-    budget: str | None = None
-    batch: BatchSettings | None = None
-    embedder: str | Embedder | None = None
-    backend: str | None = None
-    mirror: str | None = None
-    id_key: IdKeySource | None = None
 
 
 class Planning:

@@ -30,7 +30,8 @@ from memorypipe.pipeline.embedders import embedder_to_plan
 from memorypipe.pipeline.identity import WindowDigest, describe_stage, make_run_id
 from memorypipe.pipeline.interrupts import drained_first
 from memorypipe.pipeline.plan import Plan
-from memorypipe.pipeline.planning import PlanConfig, Progress, ending
+from memorypipe.pipeline.plan_config import PlanConfig, Progress
+from memorypipe.pipeline.planning import ending
 from memorypipe.pipeline.reconsolidate_rows import COMPARED, compared_rows, result_rows
 from memorypipe.pipeline.reconsolidate_scope import (
     Member,
