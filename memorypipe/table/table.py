@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,8 +15,6 @@ from memorypipe.id_key import IdKeySource
 from memorypipe.llm.embed.resolve import resolve_embedder
 from memorypipe.llm.embed.types import Embedder
 from memorypipe.table.actions import batch_hash, check_actions, check_ledger
-from memorypipe.table.auditing.audit import AUDIT_COLUMNS, AuditSettings, audit_table
-from memorypipe.table.auditing.report import AuditReport
 from memorypipe.table.backends import find_backend, open_storage
 from memorypipe.table.changing import Changing
 from memorypipe.table.commit import BatchCommit, CommitRequest
@@ -41,6 +39,9 @@ from memorypipe.table.transaction import (
 )
 from memorypipe.table.transfer_import import ImportCommit
 from memorypipe.table.undone import counted_ledgers, undone_numbers
+
+if TYPE_CHECKING:  # a tenth of a second that those who open a table need not wait for
+    from memorypipe.table.auditing.report import AuditReport
 
 __all__ = ["MemoryTable", "TableView"]
 
@@ -251,7 +252,7 @@ class MemoryTable(Changing):
         *,
         examples: int = 5,
         large_scope: int = 1000,
-    ) -> AuditReport:
+    ) -> "AuditReport":
         """Look for what is wrong in the live memories; changes nothing, asks no model.
 
         Duplicates and near duplicates, what may not hold together, memories whose run,
@@ -267,6 +268,12 @@ class MemoryTable(Changing):
         Raises:
             InvalidArgumentError: For values that cannot work.
         """
+        from memorypipe.table.auditing.audit import (  # noqa: PLC0415  # see above
+            AUDIT_COLUMNS,
+            AuditSettings,
+            audit_table,
+        )
+
         settings = AuditSettings(examples=examples, large_scope=large_scope)
         read = self.pinned(scope, AUDIT_COLUMNS)
         return audit_table(read, self._storage.snapshot(), self.uri, settings)

@@ -106,6 +106,7 @@ def _isort_key(name: str) -> tuple[int, str]:
     return (kind, name)
 
 
-def test_reading_a_table_needs_no_ray() -> None:
-    code = "import sys; from memorypipe import MemoryTable; assert 'ray' not in sys.modules"
+@pytest.mark.parametrize("module", ["ray", "memorypipe.table.auditing.audit"])
+def test_reading_a_table_needs_neither_ray_nor_the_audit(module: str) -> None:
+    code = f"import sys; from memorypipe import MemoryTable; assert {module!r} not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603  # our own code
