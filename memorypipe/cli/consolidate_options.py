@@ -1,10 +1,10 @@
 """The options of `consolidate`: those of a run that have to do with decisions."""
 
-from dataclasses import fields, make_dataclass
 from typing import Annotated, Any
 
 import typer
 
+from memorypipe.cli.part_options import options_with_part, run_of
 from memorypipe.cli.run_options import RunOptions
 
 __all__ = ["ConsolidateOptions", "run_options"]
@@ -32,24 +32,14 @@ _AGAIN = Annotated[
 ]
 _YES = Annotated[bool, typer.Option("--yes", help="Commit the plan at once.")]
 
-ConsolidateOptions: Any = make_dataclass(
+ConsolidateOptions: Any = options_with_part(
     "ConsolidateOptions",
-    [
-        ("scope", _SCOPE, None),
-        ("again", _AGAIN, False),
-        ("yes", _YES, False),
-        *(
-            (each.name, each.type, each.default)
-            for each in fields(RunOptions)
-            if each.name in _SHARED
-        ),
-    ],
-    frozen=True,
-    kw_only=True,
+    "Options of `consolidate`.",
+    [("scope", _SCOPE, None), ("again", _AGAIN, False), ("yes", _YES, False)],
+    _SHARED,
 )
-ConsolidateOptions.__doc__ = """Options of `consolidate`."""
 
 
 def run_options(options: Any) -> RunOptions:
     """Give the options of a run without a log, for what runs share."""
-    return RunOptions(logs=[], **{name: getattr(options, name) for name in _SHARED})
+    return run_of(options, _SHARED)

@@ -1,10 +1,10 @@
 """The options of `doctor`."""
 
-from dataclasses import fields, make_dataclass
 from typing import Annotated, Any
 
 import typer
 
+from memorypipe.cli.part_options import options_with_part, run_of
 from memorypipe.cli.run_options import RunOptions
 
 __all__ = ["DoctorOptions", "names_model", "run_options"]
@@ -23,20 +23,9 @@ _ASK = Annotated[
     ),
 ]
 
-DoctorOptions: Any = make_dataclass(
-    "DoctorOptions",
-    [
-        ("ask", _ASK, False),
-        *(
-            (each.name, each.type, each.default)
-            for each in fields(RunOptions)
-            if each.name in _SHARED
-        ),
-    ],
-    frozen=True,
-    kw_only=True,
+DoctorOptions: Any = options_with_part(
+    "DoctorOptions", "Options of `doctor`.", [("ask", _ASK, False)], _SHARED
 )
-DoctorOptions.__doc__ = """Options of `doctor`."""
 
 
 def names_model(options: Any) -> bool:
@@ -46,4 +35,4 @@ def names_model(options: Any) -> bool:
 
 def run_options(options: Any) -> RunOptions:
     """Give the options of a run that would ask the same model, without a log."""
-    return RunOptions(logs=[], **{name: getattr(options, name) for name in _SHARED})
+    return run_of(options, _SHARED)

@@ -1,12 +1,13 @@
 """The options of `ingest` and `flush`."""
 
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 import typer
 
 from memorypipe.cli.log_options import LogOptions
 from memorypipe.cli.options import DEFAULT_TABLE, JsonOption, TableOption
+from memorypipe.cli.part_options import options_with_part, run_of
 from memorypipe.cli.run_options import RunOptions
 
 __all__ = ["FlushOptions", "IngestOptions", "run_options"]
@@ -76,26 +77,16 @@ _OWN: list[tuple[str, Any, Any]] = [
     ),
 ]
 
-FlushOptions: type[Any] = make_dataclass(
+_SHARED = [each.name for each in fields(RunOptions) if each.name not in _OF_A_LOG]
+
+FlushOptions: Any = options_with_part(
     "FlushOptions",
-    [
-        *((name, kind, field(default=default)) for name, kind, default in _OWN),
-        *(
-            (each.name, each.type, field(default=each.default))
-            for each in fields(RunOptions)
-            if each.name not in _OF_A_LOG
-        ),
-    ],
-    frozen=True,
-    kw_only=True,
-    namespace={"__doc__": "Options of `flush`: its own, and those of a run but for its log."},
+    "Options of `flush`: its own, and those of a run but for its log.",
+    _OWN,
+    _SHARED,
 )
 
 
 def run_options(options: Any) -> RunOptions:
     """Give the options of a flush as those of a run without a log."""
-    own = {name for name, _, _ in _OWN}
-    given = {
-        each.name: getattr(options, each.name) for each in fields(options) if each.name not in own
-    }
-    return RunOptions(logs=[], **given)
+    return run_of(options, _SHARED)
