@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from memorypipe.llm.spec import ModelSpec
     from memorypipe.logs.read import ConversationLog, read_conversations
     from memorypipe.pipeline.pipeline import MemoryPipeline
-    from memorypipe.pipeline.plan import Plan
-    from memorypipe.pipeline.plan_compare import Comparison, compare
-    from memorypipe.pipeline.plan_diff import PlanDiff
-    from memorypipe.pipeline.selection import Selection
-    from memorypipe.pipeline.summary import RunSummary
+    from memorypipe.pipeline.plans.compare import Comparison, compare
+    from memorypipe.pipeline.plans.diff import PlanDiff
+    from memorypipe.pipeline.plans.plan import Plan
+    from memorypipe.pipeline.runs.selection import Selection
+    from memorypipe.pipeline.runs.summary import RunSummary
     from memorypipe.prompts.decide import BUILD_ACTION_HINT
     from memorypipe.prompts.extract import EXTRACT_HINT
     from memorypipe.rank.lookup import Lookup
@@ -66,7 +66,7 @@ _HOMES = {
     "BUILD_ACTION_HINT": "prompts.decide",
     "EXTRACT_HINT": "prompts.extract",
     "ApplyActions": "expressions.apply_actions",
-    "Comparison": "pipeline.plan_compare",
+    "Comparison": "pipeline.plans.compare",
     "ConversationLog": "logs.read",
     "EndpointEmbedder": "llm.embed.endpoint",
     "EraseRequest": "table.erasing.requests",
@@ -80,13 +80,13 @@ _HOMES = {
     "MemoryTableSink": "table.ray_io",
     "ModelSpec": "llm.spec",
     "Operation": "streams.operations",
-    "Plan": "pipeline.plan",
-    "PlanDiff": "pipeline.plan_diff",
+    "Plan": "pipeline.plans.plan",
+    "PlanDiff": "pipeline.plans.diff",
     "Reprocess": "table.reprocess",
-    "RunSummary": "pipeline.summary",
-    "Selection": "pipeline.selection",
+    "RunSummary": "pipeline.runs.summary",
+    "Selection": "pipeline.runs.selection",
     "WordLlamaEmbedder": "llm.embed.wordllama",
-    "compare": "pipeline.plan_compare",
+    "compare": "pipeline.plans.compare",
     "read_conversations": "logs.read",
 }
 

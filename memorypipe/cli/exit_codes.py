@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memorypipe.errors import InvalidArgumentError
 
 if TYPE_CHECKING:  # it imports Arrow, which ``--help`` need not wait for
-    from memorypipe.pipeline.summary import RunSummary
+    from memorypipe.pipeline.runs.summary import RunSummary
 
 __all__ = ["ExitCode", "Threshold", "exit_code"]
 

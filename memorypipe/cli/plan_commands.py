@@ -5,8 +5,8 @@ from memorypipe.cli.output import Output
 from memorypipe.cli.plan_options import CompareOptions, DiffOptions, FilterOptions
 from memorypipe.cli.render_change import table_option
 from memorypipe.cli.render_plan import compare_lines, diff_lines, filter_lines
-from memorypipe.pipeline.plan import Plan
-from memorypipe.pipeline.plan_compare import compare as compare_plans
+from memorypipe.pipeline.plans.compare import compare as compare_plans
+from memorypipe.pipeline.plans.plan import Plan
 
 __all__ = ["compare", "diff", "filter_"]
 

@@ -20,8 +20,8 @@ from memorypipe.llm.journal.open import check_journal
 from memorypipe.llm.limits.control import Bounds
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.logs.options import read_options
-from memorypipe.pipeline.budget import check_budget
-from memorypipe.pipeline.run_folder import RunFolder
+from memorypipe.pipeline.runs.budget import check_budget
+from memorypipe.pipeline.runs.folder import RunFolder
 from memorypipe.rank.lookup import Lookup
 
 __all__ = ["Prepared", "prepare"]

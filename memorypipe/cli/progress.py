@@ -17,7 +17,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 if TYPE_CHECKING:  # it imports Ray
-    from memorypipe.pipeline.plan_config import Progress
+    from memorypipe.pipeline.planning_config import Progress
 
 __all__ = ["ProgressDisplay"]
 

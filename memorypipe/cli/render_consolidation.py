@@ -6,7 +6,7 @@ from typing import Any
 from rich.text import Text
 
 from memorypipe.cli.render_run import summary_lines
-from memorypipe.pipeline.summary import RunSummary
+from memorypipe.pipeline.runs.summary import RunSummary
 
 __all__ = ["consolidation_lines"]
 

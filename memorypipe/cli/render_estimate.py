@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from memorypipe.cli.output import plain
-from memorypipe.pipeline.estimate import Estimate, Range
+from memorypipe.pipeline.estimates.estimate import Estimate, Range
 
 __all__ = ["estimate_lines", "shown_duration", "shown_range"]
 

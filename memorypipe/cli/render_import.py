@@ -9,9 +9,9 @@ from rich.text import Text
 from memorypipe.cli.options import DEFAULT_TABLE
 from memorypipe.cli.output import plain
 from memorypipe.cli.render_run import change_lines
-from memorypipe.pipeline.import_mapping import make_mapping
-from memorypipe.pipeline.import_verify import Verification
-from memorypipe.pipeline.summary import RunSummary
+from memorypipe.pipeline.imports.mapping import make_mapping
+from memorypipe.pipeline.imports.verify import Verification
+from memorypipe.pipeline.runs.summary import RunSummary
 
 __all__ = ["import_lines", "import_steps", "verify_lines"]
 

@@ -7,8 +7,8 @@ from typing import Any
 from rich.text import Text
 
 from memorypipe.cli.output import plain, shown_scope, shown_time
-from memorypipe.pipeline.plan_compare import Comparison
-from memorypipe.pipeline.plan_diff import PlanDiff
+from memorypipe.pipeline.plans.compare import Comparison
+from memorypipe.pipeline.plans.diff import PlanDiff
 
 __all__ = ["compare_lines", "diff_lines", "filter_lines"]
 

@@ -8,8 +8,8 @@ from typing import Any
 from rich.text import Text
 
 from memorypipe.cli.output import plain, shown_scope, shown_time
-from memorypipe.pipeline.bounds import BOUND_OPTIONS
-from memorypipe.pipeline.summary import RunSummary
+from memorypipe.pipeline.runs.bounds import BOUND_OPTIONS
+from memorypipe.pipeline.runs.summary import RunSummary
 
 __all__ = [
     "change_lines",
@@ -305,7 +305,7 @@ def open_window_lines(windows: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
     """Show the windows that stay open, with the reason.
 
     Args:
-        windows: Rows of `memorypipe.pipeline.run_folder.OPEN_WINDOWS`.
+        windows: Rows of `memorypipe.pipeline.runs.folder.OPEN_WINDOWS`.
     """
     if not windows:
         yield Text("  no window stays open", style="dim")

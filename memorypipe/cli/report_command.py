@@ -13,9 +13,9 @@ from memorypipe.cli.output import Output, plain, shown_size
 from memorypipe.cli.report_options import ReportOptions
 from memorypipe.cli.report_page import RunPage, run_page
 from memorypipe.errors import InvalidArgumentError, PlanError
-from memorypipe.pipeline.plan import Plan
-from memorypipe.pipeline.plan_changes import PLAN_CHANGES, plan_changes
-from memorypipe.pipeline.run_folder import OPEN_WINDOWS, RunFolder
+from memorypipe.pipeline.plans.changes import PLAN_CHANGES, plan_changes
+from memorypipe.pipeline.plans.plan import Plan
+from memorypipe.pipeline.runs.folder import OPEN_WINDOWS, RunFolder
 from memorypipe.table.run_status import shown_status
 from memorypipe.table.times import now_utc
 

@@ -27,9 +27,9 @@ class RunPage:
     Attributes:
         record: Its `run.json`, with the status as it is now.
         manifest: Its `manifest.json`; empty where it did not come to its end.
-        changes: Changes to show, as of `memorypipe.pipeline.plan_changes.PLAN_CHANGES`.
+        changes: Changes to show, as of `memorypipe.pipeline.plans.changes.PLAN_CHANGES`.
         counts: How many changes there are, by scope and event.
-        opened: Windows that stay open, as of `memorypipe.pipeline.run_folder.OPEN_WINDOWS`.
+        opened: Windows that stay open, as of `memorypipe.pipeline.runs.folder.OPEN_WINDOWS`.
         open_total: How many there are.
         reasons: Why windows stay open, and how many for each reason.
         table: The table's place.

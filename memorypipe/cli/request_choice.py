@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from memorypipe.cli.exit_codes import Threshold
 from memorypipe.cli.values import parse_labels, parse_moment, parse_where
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.pipeline.selection import Selection
+from memorypipe.pipeline.runs.selection import Selection
 from memorypipe.table.reprocess import Reprocess
 
 __all__ = ["RequestOptions", "parse_sample", "request_arguments"]

@@ -21,13 +21,13 @@ from memorypipe.cli.run_options import RunOptions
 from memorypipe.cli.run_report import report_run
 from memorypipe.cli.stage_specs import expression_arguments
 from memorypipe.llm.offline import OFFLINE_MODEL
-from memorypipe.pipeline.bounds import make_bounds
+from memorypipe.pipeline.runs.bounds import make_bounds
 
 if TYPE_CHECKING:  # they import Ray
     from memorypipe.llm.embed.types import Embedder
     from memorypipe.pipeline.pipeline import MemoryPipeline
-    from memorypipe.pipeline.plan import Plan
-    from memorypipe.pipeline.summary import RunSummary
+    from memorypipe.pipeline.plans.plan import Plan
+    from memorypipe.pipeline.runs.summary import RunSummary
 
 __all__ = [
     "apply",
@@ -52,8 +52,8 @@ def plan(options: RunOptions) -> int:
 
 def apply(options: CommitOptions) -> int:
     """Commit a run that was planned."""
-    from memorypipe.pipeline.importing import apply_import, is_import  # noqa: PLC0415  # as below
-    from memorypipe.pipeline.plan import Plan  # noqa: PLC0415  # imports Arrow
+    from memorypipe.pipeline.imports.importing import apply_import, is_import  # noqa: PLC0415  # as below
+    from memorypipe.pipeline.plans.plan import Plan  # noqa: PLC0415  # imports Arrow
 
     output = Output(as_json=options.json)
     max_rejected = Threshold.parse("--max-rejected", options.max_rejected)

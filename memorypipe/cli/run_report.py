@@ -14,10 +14,10 @@ from memorypipe.cli.render_consolidation import consolidation_lines
 from memorypipe.cli.render_import import import_lines, import_steps
 from memorypipe.cli.render_run import choose_changes, summary_lines
 from memorypipe.pipeline.committing import left_to_commit
-from memorypipe.pipeline.importing import is_import
-from memorypipe.pipeline.plan import Plan
+from memorypipe.pipeline.imports.importing import is_import
+from memorypipe.pipeline.plans.plan import Plan
 from memorypipe.pipeline.reconsolidate_rows import is_consolidation
-from memorypipe.pipeline.summary import RunSummary
+from memorypipe.pipeline.runs.summary import RunSummary
 from memorypipe.table.guards import GUARD_PREFIX
 from memorypipe.table.table import MemoryTable
 

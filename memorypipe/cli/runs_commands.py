@@ -19,9 +19,9 @@ from memorypipe.cli.table_commands import open_table
 from memorypipe.errors import PlanError
 from memorypipe.llm.batch.records import BatchRecord
 from memorypipe.pipeline.batch_folder import open_batches
-from memorypipe.pipeline.plan import Plan
-from memorypipe.pipeline.run_folder import RunFolder
-from memorypipe.pipeline.summary import RunSummary
+from memorypipe.pipeline.plans.plan import Plan
+from memorypipe.pipeline.runs.folder import RunFolder
+from memorypipe.pipeline.runs.summary import RunSummary
 from memorypipe.table.run_status import shown_status
 from memorypipe.table.table import MemoryTable
 from memorypipe.table.times import now_utc

@@ -20,10 +20,10 @@ from memorypipe.cli.transfer_options import (
 )
 from memorypipe.cli.values import parse_fields, parse_names, parse_scope, parse_scope_columns
 from memorypipe.errors import InvalidArgumentError, PlanError
-from memorypipe.pipeline.import_mapping import ImportMapping, make_mapping
-from memorypipe.pipeline.import_verify import verify_import
-from memorypipe.pipeline.importing import apply_import, plan_import
-from memorypipe.pipeline.run_folder import RunFolder
+from memorypipe.pipeline.imports.importing import apply_import, plan_import
+from memorypipe.pipeline.imports.mapping import ImportMapping, make_mapping
+from memorypipe.pipeline.imports.verify import verify_import
+from memorypipe.pipeline.runs.folder import RunFolder
 from memorypipe.table.transfer_export import EXPORT_FORMATS
 
 __all__ = ["export", "import_", "verify"]

@@ -12,7 +12,7 @@ from memorypipe.id_key import IdKeySource
 from memorypipe.llm.embed.types import Embedder
 from memorypipe.pipeline.embedders import embedder_to_plan
 from memorypipe.pipeline.id_keys import id_key_to_plan
-from memorypipe.pipeline.request import RunRequest
+from memorypipe.pipeline.runs.request import RunRequest
 from memorypipe.table.table import MemoryTable
 
 __all__ = ["BaseTable"]
@@ -28,8 +28,8 @@ class BaseTable:
         erased: Names of the scopes that were erased.
         embedder: Of its memories; None: they have no vectors.
         id_key: Where the key of its ids comes from; None: they have none.
-        last_asked: Whom the last run asked, as of `memorypipe.pipeline.identity.asked_of`; None
-            where no run says so.
+        last_asked: Whom the last run asked, as of
+            `memorypipe.pipeline.runs.identity.asked_of`; None where no run says so.
     """
 
     version: int | None = None

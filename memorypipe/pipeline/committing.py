@@ -1,8 +1,9 @@
 """The commit of a plan: at once, a sample of its scopes, or so many scopes at a time.
 
 Each commit is a part of the run. Its run row says by two places, as of
-`memorypipe.pipeline.scope_places`, which scopes it took up, so that the next call finds out of the
-table alone what is left: after a kill, after a sample, or where a guard now lets a scope through.
+`memorypipe.pipeline.runs.scope_places`, which scopes it took up, so that the next call finds out
+of the table alone what is left: after a kill, after a sample, or where a guard now lets a scope
+through.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ import orjson
 import pyarrow as pa
 
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.pipeline.scope_places import PLACES, places_below, scope_places
+from memorypipe.pipeline.runs.scope_places import PLACES, places_below, scope_places
 from memorypipe.table.erasing.erased import erased_run_name
 from memorypipe.table.guards import GUARD_PREFIX, MaxRetired
 from memorypipe.table.table import MemoryTable

@@ -8,8 +8,8 @@ from memorypipe.id_key import IdKeySource, read_id_key
 from memorypipe.logs.keyed import keyed_names
 from memorypipe.logs.known import pack_keys
 from memorypipe.logs.read import windows
-from memorypipe.pipeline.selection import Selection, select_conversations
-from memorypipe.pipeline.settings import ConsolidationSettings
+from memorypipe.pipeline.runs.selection import Selection, select_conversations
+from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.table.erasing.erased import without_erased
 
 __all__ = ["cut_windows"]

@@ -22,16 +22,16 @@ from memorypipe.llm.owner import Owner
 from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.worker import Worker, all_or_none, get_worker
-from memorypipe.pipeline.carrying import NOTHING_CARRIED, OVERLAP, Carried, Carry
-from memorypipe.pipeline.consolidate import ScopeResult, WindowFacts, consolidate_scope
-from memorypipe.pipeline.decided import Decided, PipelineFact
 from memorypipe.pipeline.id_keys import key_of
 from memorypipe.pipeline.lots import Lot, make_lots, read_lot
 from memorypipe.pipeline.on_ray import over_lots
 from memorypipe.pipeline.scope_results import SCOPE_RESULTS, result_row
-from memorypipe.pipeline.scope_state import Stops
-from memorypipe.pipeline.settings import ConsolidationSettings
-from memorypipe.pipeline.text_vectors import TextVectors
+from memorypipe.pipeline.scopes.carrying import NOTHING_CARRIED, OVERLAP, Carried, Carry
+from memorypipe.pipeline.scopes.consolidate import ScopeResult, WindowFacts, consolidate_scope
+from memorypipe.pipeline.scopes.decided import Decided, PipelineFact
+from memorypipe.pipeline.scopes.settings import ConsolidationSettings
+from memorypipe.pipeline.scopes.state import Stops
+from memorypipe.pipeline.scopes.text_vectors import TextVectors
 from memorypipe.rank.live import live_memories, live_vectors
 from memorypipe.rank.memory import Memory
 from memorypipe.table.blocks import Blocks

@@ -10,9 +10,9 @@ from memorypipe.expressions.ray_rules import MAX_BLOCKS_IN_HAND
 from memorypipe.expressions.results import status_column
 from memorypipe.expressions.worker_errors import plainly
 from memorypipe.logs.windows import new_message_ids
-from memorypipe.pipeline.fact_checks import check_facts
 from memorypipe.pipeline.lots import Lot, cut_lots, read_lot
 from memorypipe.pipeline.on_ray import over_lots
+from memorypipe.pipeline.scopes.fact_checks import check_facts
 from memorypipe.schema import FACTS, WINDOWS
 
 __all__ = ["EXTRACTED", "extract_facts", "facts_table"]

@@ -16,23 +16,23 @@ from memorypipe.llm.spec import OFFLINE_URL
 from memorypipe.llm.tokens import TokenCounter
 from memorypipe.logs.read import ConversationLog, read_conversations
 from memorypipe.logs.redact import Redact
-from memorypipe.pipeline.bounds import make_bounds
-from memorypipe.pipeline.budget import check_budget
-from memorypipe.pipeline.carrying import Carried
 from memorypipe.pipeline.committing import CommitScope
-from memorypipe.pipeline.estimate import Estimate
-from memorypipe.pipeline.estimating import EstimateSettings, Estimating
+from memorypipe.pipeline.estimates.estimate import Estimate
+from memorypipe.pipeline.estimates.estimating import EstimateSettings, Estimating
 from memorypipe.pipeline.on_ray import own_errors
-from memorypipe.pipeline.plan import Plan
-from memorypipe.pipeline.plan_apply import apply_plan
-from memorypipe.pipeline.plan_config import PlanConfig, Progress
 from memorypipe.pipeline.planning import Planning
+from memorypipe.pipeline.planning_config import PlanConfig, Progress
+from memorypipe.pipeline.plans.apply import apply_plan
+from memorypipe.pipeline.plans.plan import Plan
 from memorypipe.pipeline.reconsolidating import Reconsolidation
-from memorypipe.pipeline.request import RunRequest
-from memorypipe.pipeline.run_folder import RunFolder
-from memorypipe.pipeline.selection import Selection
-from memorypipe.pipeline.settings import ConsolidationSettings
-from memorypipe.pipeline.summary import RunSummary
+from memorypipe.pipeline.runs.bounds import make_bounds
+from memorypipe.pipeline.runs.budget import check_budget
+from memorypipe.pipeline.runs.folder import RunFolder
+from memorypipe.pipeline.runs.request import RunRequest
+from memorypipe.pipeline.runs.selection import Selection
+from memorypipe.pipeline.runs.summary import RunSummary
+from memorypipe.pipeline.scopes.carrying import Carried
+from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.rank.lookup import Lookup
 from memorypipe.table.backends import check_backend
 from memorypipe.table.guards import MaxRetired

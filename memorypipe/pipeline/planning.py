@@ -14,34 +14,34 @@ from memorypipe.id_key import fingerprint
 from memorypipe.llm.embed.resolve import NO_EMBEDDER
 from memorypipe.llm.owner import Owner
 from memorypipe.logs.read import ConversationLog
-from memorypipe.pipeline.accounting import Accounts, call_totals, fact_totals
 from memorypipe.pipeline.base_table import BaseTable
 from memorypipe.pipeline.batch_folder import open_batches
-from memorypipe.pipeline.carrying import carried_columns
-from memorypipe.pipeline.coordination import Coordination
 from memorypipe.pipeline.cutting import cut_windows
 from memorypipe.pipeline.deciding import Decider, decide_actions
 from memorypipe.pipeline.extraction import extract_facts
 from memorypipe.pipeline.id_keys import key_of
-from memorypipe.pipeline.identity import (
+from memorypipe.pipeline.on_ray import arrow_batches
+from memorypipe.pipeline.planning_config import PlanConfig, Progress, ProgressStage
+from memorypipe.pipeline.plans.plan import Plan
+from memorypipe.pipeline.runs.accounting import Accounts, call_totals, fact_totals
+from memorypipe.pipeline.runs.coordination import Coordination
+from memorypipe.pipeline.runs.folder import RunFolder
+from memorypipe.pipeline.runs.identity import (
     WindowDigest,
     asked_of,
     changes,
     describe_stage,
     make_run_id,
 )
-from memorypipe.pipeline.interrupts import drained_first
-from memorypipe.pipeline.job_lock import check_alone, one_at_a_time
-from memorypipe.pipeline.on_ray import arrow_batches
-from memorypipe.pipeline.plan import Plan
-from memorypipe.pipeline.plan_config import PlanConfig, Progress, ProgressStage
-from memorypipe.pipeline.request import RunRequest
-from memorypipe.pipeline.run_folder import RunFolder
-from memorypipe.pipeline.run_record import Heartbeat, RunRecord
+from memorypipe.pipeline.runs.interrupts import drained_first
+from memorypipe.pipeline.runs.job_lock import check_alone, one_at_a_time
+from memorypipe.pipeline.runs.record import Heartbeat, RunRecord
+from memorypipe.pipeline.runs.request import RunRequest
+from memorypipe.pipeline.runs.summary import RunStatus, RunSummary
 from memorypipe.pipeline.scope_results import SCOPE_RESULTS, write_results
+from memorypipe.pipeline.scopes.carrying import carried_columns
+from memorypipe.pipeline.scopes.text_vectors import settled_settings
 from memorypipe.pipeline.sorting import Sorter
-from memorypipe.pipeline.summary import RunStatus, RunSummary
-from memorypipe.pipeline.text_vectors import settled_settings
 from memorypipe.pipeline.told_before import ToldBefore
 from memorypipe.schema import FACTS, WINDOWS
 from memorypipe.table.run_status import EVERY_S

@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from memorypipe.pipeline.reconsolidate_scope import Member, ScopeWork, mark_of
 from memorypipe.pipeline.scope_results import SCOPE_RESULTS, call_record
+from memorypipe.pipeline.scopes.reconsolidate import Member, ScopeWork, mark_of
 from memorypipe.schema import FACTS, RECORD_TYPE_MEMORY
 from memorypipe.table.auditing.origins import CONSOLIDATION_KIND
 

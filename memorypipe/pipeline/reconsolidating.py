@@ -23,28 +23,28 @@ from memorypipe.llm.owner import Owner
 from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.worker import Worker, all_or_none
-from memorypipe.pipeline.accounting import Accounts, call_totals
-from memorypipe.pipeline.coordination import Coordination
 from memorypipe.pipeline.deciding import stops_of
 from memorypipe.pipeline.embedders import embedder_to_plan
-from memorypipe.pipeline.identity import WindowDigest, describe_stage, make_run_id
-from memorypipe.pipeline.interrupts import drained_first
-from memorypipe.pipeline.plan import Plan
-from memorypipe.pipeline.plan_config import PlanConfig, Progress
 from memorypipe.pipeline.planning import ending
+from memorypipe.pipeline.planning_config import PlanConfig, Progress
+from memorypipe.pipeline.plans.plan import Plan
 from memorypipe.pipeline.reconsolidate_rows import COMPARED, compared_rows, result_rows
-from memorypipe.pipeline.reconsolidate_scope import (
+from memorypipe.pipeline.runs.accounting import Accounts, call_totals
+from memorypipe.pipeline.runs.coordination import Coordination
+from memorypipe.pipeline.runs.folder import RunFolder
+from memorypipe.pipeline.runs.identity import WindowDigest, describe_stage, make_run_id
+from memorypipe.pipeline.runs.interrupts import drained_first
+from memorypipe.pipeline.runs.record import Heartbeat, RunRecord
+from memorypipe.pipeline.runs.summary import RunStatus, RunSummary
+from memorypipe.pipeline.scope_results import write_results
+from memorypipe.pipeline.scopes.reconsolidate import (
     Member,
     ScopeWork,
     decide_scope,
     mark_of,
     prepare_scope,
 )
-from memorypipe.pipeline.run_folder import RunFolder
-from memorypipe.pipeline.run_record import Heartbeat, RunRecord
-from memorypipe.pipeline.scope_results import write_results
-from memorypipe.pipeline.summary import RunStatus, RunSummary
-from memorypipe.pipeline.text_vectors import TextVectors, settled_settings
+from memorypipe.pipeline.scopes.text_vectors import TextVectors, settled_settings
 from memorypipe.rank.live import live_vectors
 from memorypipe.schema import RECORD_TYPE_MEMORY
 from memorypipe.table.auditing.origins import CONSOLIDATION_KIND

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 
 from memorypipe.errors import MemoryPipeError
 from memorypipe.llm.stage import Outcome
-from memorypipe.pipeline.consolidate import ScopeResult
-from memorypipe.pipeline.decided import Decided
-from memorypipe.pipeline.run_folder import OPEN_WINDOWS, SCOPES, RunFolder
+from memorypipe.pipeline.runs.folder import OPEN_WINDOWS, SCOPES, RunFolder
+from memorypipe.pipeline.scopes.consolidate import ScopeResult
+from memorypipe.pipeline.scopes.decided import Decided
 from memorypipe.schema import PLAN_ACTIONS, RECORD_TYPE_MEMORY, SCOPE
 
 __all__ = [
@@ -121,7 +121,7 @@ def actions_of(results: pa.Table) -> pa.Table:
 
 
 def open_windows_of(results: pa.Table) -> pa.Table:
-    """Lay scope results out as `memorypipe.pipeline.run_folder.OPEN_WINDOWS`, in their order."""
+    """Lay scope results out as `memorypipe.pipeline.runs.folder.OPEN_WINDOWS`, in their order."""
     return _laid_out(results, "open_windows", OPEN_WINDOWS)
 
 

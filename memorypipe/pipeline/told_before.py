@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from memorypipe.errors import PlanError
 from memorypipe.id_key import NO_ID_KEY
 from memorypipe.ids import ledger_key, text_hash
-from memorypipe.pipeline.plan import Plan
-from memorypipe.pipeline.retold import mark_retold
+from memorypipe.pipeline.plans.plan import Plan
+from memorypipe.pipeline.scopes.retold import mark_retold
 from memorypipe.table.table import MemoryTable, TableView
 
 __all__ = ["SAID", "ToldBefore", "told_facts"]

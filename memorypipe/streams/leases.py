@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from memorypipe.llm.owner import Owner
-from memorypipe.pipeline.run_record import Heartbeat
+from memorypipe.pipeline.runs.record import Heartbeat
 from memorypipe.table.run_status import EVERY_S, is_under_way
 from memorypipe.table.times import now_utc
 

@@ -10,10 +10,10 @@ import ray
 
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.logs.read import ConversationLog
-from memorypipe.pipeline.carrying import Carried, Carry
 from memorypipe.pipeline.pipeline import MemoryPipeline
-from memorypipe.pipeline.plan import Plan
-from memorypipe.pipeline.run_folder import RunFolder
+from memorypipe.pipeline.plans.plan import Plan
+from memorypipe.pipeline.runs.folder import RunFolder
+from memorypipe.pipeline.scopes.carrying import Carried, Carry
 from memorypipe.schema import CONVERSATIONS
 from memorypipe.streams.generation import Generated, Generation, MadeMemory, StreamBatch
 from memorypipe.streams.request import Request

@@ -7,9 +7,9 @@ import pytest
 
 from memorypipe import MemoryPipeline, MemoryTable, Plan
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.pipeline.run_folder import OPEN_WINDOWS, RunFolder
-from memorypipe.pipeline.run_record import write_record
-from memorypipe.pipeline.summary import RunSummary
+from memorypipe.pipeline.runs.folder import OPEN_WINDOWS, RunFolder
+from memorypipe.pipeline.runs.record import write_record
+from memorypipe.pipeline.runs.summary import RunSummary
 from memorypipe.schema import FACTS
 from memorypipe.table.parquet.mirror import MIRROR_FILE
 from tests.support.table_actions import START, actions, add

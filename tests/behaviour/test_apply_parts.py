@@ -9,8 +9,8 @@ import pytest
 
 from memorypipe import MemoryPipeline, MemoryTable, Plan, ids
 from memorypipe.errors import InvalidArgumentError, RunConflictError
-from memorypipe.pipeline.plan_config import Progress
-from memorypipe.pipeline.run_folder import RunFolder
+from memorypipe.pipeline.planning_config import Progress
+from memorypipe.pipeline.runs.folder import RunFolder
 from tests.support.plans import facts_of, plan_actions, window, write_plan
 from tests.support.table_actions import SteppingClock, actions, add, delete, minted, update
 

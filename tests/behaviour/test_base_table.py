@@ -9,7 +9,7 @@ import pytest
 from memorypipe import MemoryTable
 from memorypipe.errors import PlanError
 from memorypipe.pipeline.base_table import BaseTable
-from memorypipe.pipeline.request import RunRequest
+from memorypipe.pipeline.runs.request import RunRequest
 from memorypipe.schema import ACTIONS, LEDGER
 from memorypipe.table.reprocess import Reprocess
 

@@ -16,9 +16,9 @@ from memorypipe.llm.owner import Owner
 from memorypipe.llm.spec import OFFLINE_URL
 from memorypipe.pipeline.deciding import Decider, LotDecider
 from memorypipe.pipeline.lots import Lot, make_lots
-from memorypipe.pipeline.run_folder import RunFolder
+from memorypipe.pipeline.runs.folder import RunFolder
 from memorypipe.pipeline.scope_results import SCOPE_RESULTS, write_results
-from memorypipe.pipeline.settings import ConsolidationSettings
+from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.pipeline.sorting import Sorter
 from memorypipe.schema import FACTS
 

@@ -12,11 +12,11 @@ import pytest
 
 from memorypipe.errors import InvalidArgumentError, PlanError
 from memorypipe.llm.embed.types import Matrix
-from memorypipe.pipeline.import_mapping import ImportMapping, make_mapping
-from memorypipe.pipeline.import_verify import verify_import
-from memorypipe.pipeline.importing import apply_import, is_import, plan_import
-from memorypipe.pipeline.plan import Plan
-from memorypipe.pipeline.summary import RunSummary
+from memorypipe.pipeline.imports.importing import apply_import, is_import, plan_import
+from memorypipe.pipeline.imports.mapping import ImportMapping, make_mapping
+from memorypipe.pipeline.imports.verify import verify_import
+from memorypipe.pipeline.plans.plan import Plan
+from memorypipe.pipeline.runs.summary import RunSummary
 from memorypipe.schema import ACTION_OPTIONS
 from memorypipe.table.table import MemoryTable
 from tests.support.embeddings import HashEmbedder, hash_vector

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memorypipe.pipeline.selection import Selection
+from memorypipe.pipeline.runs.selection import Selection
 from memorypipe.table.reprocess import Reprocess
 from tests.support.runs_by_hand import Runs
 

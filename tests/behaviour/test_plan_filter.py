@@ -9,7 +9,7 @@ import pytest
 
 from memorypipe import EraseRequest, MemoryPipeline, MemoryTable, Plan, RunSummary, ids
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.pipeline.run_folder import RunFolder
+from memorypipe.pipeline.runs.folder import RunFolder
 from memorypipe.schema import ACTION_OPTIONS, PLAN_ACTIONS
 from tests.support.plans import facts_of, plan_actions, window, write_plan
 from tests.support.table_actions import SteppingClock, action, actions, add, minted, update

@@ -16,7 +16,7 @@ from memorypipe import ids
 from memorypipe.errors import HistoryGoneError, InvalidArgumentError, TableError
 from memorypipe.llm.batch.records import BatchFolder
 from memorypipe.llm.journal.open import take_inventory
-from memorypipe.pipeline.plan import Plan
+from memorypipe.pipeline.plans.plan import Plan
 from memorypipe.table.erasing.erase import erase
 from memorypipe.table.erasing.requests import EraseRequest
 from memorypipe.table.storage import Storage

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from memorypipe.errors import TableError
-from memorypipe.pipeline.import_mapping import make_mapping
-from memorypipe.pipeline.importing import apply_import, plan_import
-from memorypipe.pipeline.plan import Plan
-from memorypipe.pipeline.run_folder import RunFolder
+from memorypipe.pipeline.imports.importing import apply_import, plan_import
+from memorypipe.pipeline.imports.mapping import make_mapping
+from memorypipe.pipeline.plans.plan import Plan
+from memorypipe.pipeline.runs.folder import RunFolder
 from memorypipe.table.erasing.commit import find_rows
 from memorypipe.table.erasing.requests import EraseRequest
 from memorypipe.table.erasing.sweep import sweep

@@ -9,9 +9,9 @@ import pytest
 from memorypipe import ids
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.id_key import read_id_key
-from memorypipe.pipeline.import_mapping import make_mapping
-from memorypipe.pipeline.import_verify import verify_import
-from memorypipe.pipeline.importing import apply_import, plan_import
+from memorypipe.pipeline.imports.importing import apply_import, plan_import
+from memorypipe.pipeline.imports.mapping import make_mapping
+from memorypipe.pipeline.imports.verify import verify_import
 from memorypipe.table.table import MemoryTable
 from tests.support.table_actions import USER, SteppingClock, actions, add, minted
 

@@ -16,7 +16,7 @@ from memorypipe.ids import scope_key
 from memorypipe.llm.owner import Owner
 from memorypipe.pipeline.deciding import Decider, decide_actions
 from memorypipe.pipeline.scope_results import SCOPE_RESULTS
-from memorypipe.pipeline.settings import ConsolidationSettings
+from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.schema import FACTS
 from tests.support.endpoint import Endpoint, endpoint
 

@@ -19,7 +19,7 @@ from memorypipe import (
 )
 from memorypipe.errors import EndpointError, InvalidArgumentError, PlanError
 from memorypipe.pipeline.cutting import cut_windows
-from memorypipe.pipeline.settings import ConsolidationSettings
+from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.schema import FACTS, PLAN_ACTIONS
 from memorypipe.table.erasing.erased import erased_name
 from tests.support.endpoint import Endpoint, endpoint

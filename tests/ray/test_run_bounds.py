@@ -19,7 +19,7 @@ from memorypipe import (
 )
 from memorypipe.errors import EndpointError, InvalidArgumentError
 from memorypipe.llm.spec import Prices
-from memorypipe.pipeline.plan_config import Progress
+from memorypipe.pipeline.planning_config import Progress
 from tests.support.endpoint import Endpoint, endpoint
 
 pytestmark = pytest.mark.usefixtures("ray_2_cpus")

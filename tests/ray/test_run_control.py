@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memorypipe import Lookup, MemoryBuildAction, MemoryExtract, MemoryPipeline, MemoryTable
-from memorypipe.pipeline.selection import Selection
+from memorypipe.pipeline.runs.selection import Selection
 from memorypipe.table.reprocess import Reprocess
 from tests.support.endpoint import Endpoint, endpoint
 

@@ -16,10 +16,10 @@ from memorypipe.expressions.extract import ExtractStage
 from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.types import ExtractTask, Model, Request
-from memorypipe.pipeline.consolidate import ScopeResult, consolidate_scope
 from memorypipe.pipeline.deciding import in_time, window_facts
 from memorypipe.pipeline.extraction import EXTRACTED, facts_table
-from memorypipe.pipeline.settings import ConsolidationSettings
+from memorypipe.pipeline.scopes.consolidate import ScopeResult, consolidate_scope
+from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.rank.lookup import Lookup
 from memorypipe.rank.memory import Memory
 from memorypipe.schema import WINDOWS

@@ -13,7 +13,7 @@ from typing import Any
 
 from memorypipe import ids
 from memorypipe.llm.types import DecideTask, ExtractTask
-from memorypipe.pipeline.decided import Decided, PipelineFact
+from memorypipe.pipeline.scopes.decided import Decided, PipelineFact
 from memorypipe.rank.memory import Memory
 from memorypipe.text import clean, normalise
 from tests.support.chaos_faults import ECHOES

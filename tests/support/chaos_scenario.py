@@ -26,10 +26,10 @@ from memorypipe.logs.known import pack_keys
 from memorypipe.logs.windows import windows_batch
 from memorypipe.pipeline import deciding, scope_results
 from memorypipe.pipeline.committing import commit_plan
-from memorypipe.pipeline.consolidate import ScopeResult, WindowFacts, consolidate_scope
 from memorypipe.pipeline.extraction import EXTRACTED, facts_table
-from memorypipe.pipeline.plan_ledger import ledger_rows
-from memorypipe.pipeline.settings import ConsolidationSettings
+from memorypipe.pipeline.plans.ledger import ledger_rows
+from memorypipe.pipeline.scopes.consolidate import ScopeResult, WindowFacts, consolidate_scope
+from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.rank.live import live_memories
 from memorypipe.rank.lookup import Lookup
 from memorypipe.rank.memory import Memory

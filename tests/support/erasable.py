@@ -14,7 +14,7 @@ from memorypipe import ids
 from memorypipe.llm.batch.records import BatchFolder, BatchRecord, BatchState
 from memorypipe.llm.journal.open import open_journal
 from memorypipe.llm.types import Reply
-from memorypipe.pipeline.run_folder import OPEN_WINDOWS, SCOPES, RunFolder
+from memorypipe.pipeline.runs.folder import OPEN_WINDOWS, SCOPES, RunFolder
 from memorypipe.schema import FACTS, WINDOWS
 from memorypipe.table.table import MemoryTable
 from tests.support.table_actions import actions, add, ledger, minted, update

@@ -9,9 +9,9 @@ import orjson
 import pyarrow as pa
 
 from memorypipe import Plan, ids
-from memorypipe.pipeline.run_folder import OPEN_WINDOWS, RunFolder
-from memorypipe.pipeline.run_record import write_record
-from memorypipe.pipeline.summary import RunSummary
+from memorypipe.pipeline.runs.folder import OPEN_WINDOWS, RunFolder
+from memorypipe.pipeline.runs.record import write_record
+from memorypipe.pipeline.runs.summary import RunSummary
 from memorypipe.schema import FACTS, PLAN_ACTIONS
 from tests.support.table_actions import START, USER
 

@@ -25,19 +25,19 @@ from memorypipe.logs.parse import parse_log
 from memorypipe.logs.reading import Reading
 from memorypipe.logs.records import Record
 from memorypipe.logs.windows import windows_batch
-from memorypipe.pipeline.consolidate import consolidate_scope
 from memorypipe.pipeline.deciding import in_time, window_facts
 from memorypipe.pipeline.extraction import EXTRACTED, facts_table
-from memorypipe.pipeline.plan_ledger import ledger_rows
-from memorypipe.pipeline.retold import mark_retold
+from memorypipe.pipeline.plans.ledger import ledger_rows
+from memorypipe.pipeline.runs.selection import Selection, select_conversations
 from memorypipe.pipeline.scope_results import (
     SCOPE_RESULTS,
     actions_of,
     open_windows_of,
     result_row,
 )
-from memorypipe.pipeline.selection import Selection, select_conversations
-from memorypipe.pipeline.settings import ConsolidationSettings
+from memorypipe.pipeline.scopes.consolidate import consolidate_scope
+from memorypipe.pipeline.scopes.retold import mark_retold
+from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.rank.live import live_memories
 from memorypipe.rank.lookup import Lookup
 from memorypipe.schema import ACTIONS

@@ -13,7 +13,7 @@ import pytest
 from memorypipe.llm.limits.control import Bounds
 from memorypipe.llm.metrics import WorkerMetrics
 from memorypipe.llm.types import Reply
-from memorypipe.pipeline.accounting import Accounts, call_totals, fact_totals
+from memorypipe.pipeline.runs.accounting import Accounts, call_totals, fact_totals
 from memorypipe.schema import FACTS
 
 

@@ -7,7 +7,7 @@ import pytest
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.llm.limits.control import Bounds
 from memorypipe.llm.spec import OFFLINE_URL, ModelSpec, Prices
-from memorypipe.pipeline.bounds import BOUND_OPTIONS, make_bounds
+from memorypipe.pipeline.runs.bounds import BOUND_OPTIONS, make_bounds
 
 _UNPRICED = ModelSpec(base_url="http://127.0.0.1/v1", model="m")
 _PRICED = ModelSpec(

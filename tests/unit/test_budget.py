@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.llm.limits.control import Ask, Bounds, GroupLimits
 from memorypipe.llm.limits.run_control import RunControl
-from memorypipe.pipeline.budget import Budget, Spent, bounds_left, check_budget, reserve_ahead
-from memorypipe.pipeline.budget_keeper import BudgetKeeper
+from memorypipe.pipeline.runs.budget import Budget, Spent, bounds_left, check_budget, reserve_ahead
+from memorypipe.pipeline.runs.budget_keeper import BudgetKeeper
 
 FIRST = Spent(tokens=1_000.0, cost=0.5)
 LIMITS = GroupLimits(max_qps=None, max_concurrency=1_000, max_tokens_per_minute=None)

@@ -11,13 +11,13 @@ import pyarrow as pa
 from memorypipe.expressions.build_action import DecideWork
 from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
-from memorypipe.pipeline.carrying import OVERLAP, Carried, Carry, carried_columns
-from memorypipe.pipeline.consolidate import ScopeResult, WindowFacts, consolidate_scope
-from memorypipe.pipeline.decided import PipelineFact
 from memorypipe.pipeline.deciding import window_facts
-from memorypipe.pipeline.request import RunRequest
-from memorypipe.pipeline.scope_state import ScopeState
-from memorypipe.pipeline.settings import ConsolidationSettings
+from memorypipe.pipeline.runs.request import RunRequest
+from memorypipe.pipeline.scopes.carrying import OVERLAP, Carried, Carry, carried_columns
+from memorypipe.pipeline.scopes.consolidate import ScopeResult, WindowFacts, consolidate_scope
+from memorypipe.pipeline.scopes.decided import PipelineFact
+from memorypipe.pipeline.scopes.settings import ConsolidationSettings
+from memorypipe.pipeline.scopes.state import ScopeState
 from memorypipe.rank.lookup import Lookup
 from memorypipe.rank.memory import Memory
 

@@ -6,7 +6,7 @@ import pytest
 
 from memorypipe.cli.exit_codes import ExitCode, Threshold, exit_code
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.pipeline.summary import RunSummary
+from memorypipe.pipeline.runs.summary import RunSummary
 
 _NONE = Threshold(count=0)
 

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from memorypipe.cli.progress import ProgressDisplay
-from memorypipe.pipeline.plan_config import Progress
+from memorypipe.pipeline.planning_config import Progress
 
 
 def test_elsewhere_each_stage_is_one_line_and_a_long_one_an_occasional_one() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from memorypipe.cli.render_estimate import estimate_lines
-from memorypipe.pipeline.estimate import Estimate, Range
-from memorypipe.pipeline.estimate_behaviour import ASSUMED
-from memorypipe.pipeline.estimate_calibration import Spent
+from memorypipe.pipeline.estimates.behaviour import ASSUMED
+from memorypipe.pipeline.estimates.calibration import Spent
+from memorypipe.pipeline.estimates.estimate import Estimate, Range
 
 
 def made(**changes: Any) -> Estimate:

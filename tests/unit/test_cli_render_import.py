@@ -7,8 +7,8 @@ from rich.text import Text
 
 from memorypipe.cli.render_change import changed_lines, some_runs_lines
 from memorypipe.cli.render_import import import_lines, import_steps, verify_lines
-from memorypipe.pipeline.import_verify import Absent, Verification
-from memorypipe.pipeline.summary import RunSummary
+from memorypipe.pipeline.imports.verify import Absent, Verification
+from memorypipe.pipeline.runs.summary import RunSummary
 from memorypipe.table.transaction import CommitResult
 
 _SOURCE: dict[str, Any] = {

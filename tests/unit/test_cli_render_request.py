@@ -3,7 +3,7 @@
 from typing import Any
 
 from memorypipe.cli.render_run import stopped_message, summary_lines
-from memorypipe.pipeline.summary import RunSummary
+from memorypipe.pipeline.runs.summary import RunSummary
 
 
 def shown(**values: Any) -> str:

@@ -13,7 +13,7 @@ from memorypipe.cli.render_run import (
     open_window_lines,
     summary_lines,
 )
-from memorypipe.pipeline.summary import RunSummary
+from memorypipe.pipeline.runs.summary import RunSummary
 
 
 def _action(event: str, text: str, *, old: str | None = None, user: str = "u1") -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 
 from memorypipe.cli.main import main
 from memorypipe.pipeline.pipeline import MemoryPipeline
-from memorypipe.pipeline.run_folder import RunFolder
+from memorypipe.pipeline.runs.folder import RunFolder
 from memorypipe.table.table import MemoryTable
 from tests.support.table_actions import actions, add
 

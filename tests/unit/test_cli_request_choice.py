@@ -8,8 +8,8 @@ import pytest
 from memorypipe.cli.request_choice import request_arguments
 from memorypipe.cli.run_options import RunOptions
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.pipeline.request import RunRequest
-from memorypipe.pipeline.selection import Selection
+from memorypipe.pipeline.runs.request import RunRequest
+from memorypipe.pipeline.runs.selection import Selection
 from memorypipe.table.reprocess import Reprocess
 
 

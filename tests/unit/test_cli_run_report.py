@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from memorypipe.cli.run_report import held_message, next_steps, some_changes
-from memorypipe.pipeline.summary import RunSummary
+from memorypipe.pipeline.runs.summary import RunSummary
 from memorypipe.schema import ACTIONS
 
 _SCOPE = [("user_id", "it's me")]

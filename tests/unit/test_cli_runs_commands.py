@@ -11,8 +11,8 @@ from memorypipe.cli.options import RunsOptions, RunsShowOptions
 from memorypipe.cli.runs_commands import list_runs, merge_runs, show_run
 from memorypipe.llm.batch.records import BatchRecord
 from memorypipe.pipeline.batch_folder import batch_folder
-from memorypipe.pipeline.run_folder import RunFolder
-from memorypipe.pipeline.summary import RunSummary
+from memorypipe.pipeline.runs.folder import RunFolder
+from memorypipe.pipeline.runs.summary import RunSummary
 
 _MAY, _JUNE = datetime(2024, 5, 1, tzinfo=UTC), datetime(2024, 6, 1, tzinfo=UTC)
 

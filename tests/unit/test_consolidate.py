@@ -8,10 +8,10 @@ from typing import Any
 from memorypipe.expressions.build_action import DecideWork
 from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
-from memorypipe.pipeline.consolidate import ScopeResult, WindowFacts, consolidate_scope
-from memorypipe.pipeline.decided import PipelineFact
-from memorypipe.pipeline.scope_state import Stops
-from memorypipe.pipeline.settings import ConsolidationSettings
+from memorypipe.pipeline.scopes.consolidate import ScopeResult, WindowFacts, consolidate_scope
+from memorypipe.pipeline.scopes.decided import PipelineFact
+from memorypipe.pipeline.scopes.settings import ConsolidationSettings
+from memorypipe.pipeline.scopes.state import Stops
 from memorypipe.rank.lookup import Lookup
 from memorypipe.rank.memory import Memory
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memorypipe.pipeline.estimate_behaviour import (
+from memorypipe.pipeline.estimates.behaviour import (
     ASSUMED,
     Behaviour,
     MeasuredDecision,

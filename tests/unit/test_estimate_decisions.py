@@ -11,10 +11,10 @@ from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.tokens import RequestCounter
 from memorypipe.llm.types import Reply
-from memorypipe.pipeline.consolidate import WindowFacts, consolidate_scope
-from memorypipe.pipeline.decided import PipelineFact
-from memorypipe.pipeline.estimate_decisions import GroupModel, Rehearsal, fit_groups
-from memorypipe.pipeline.settings import ConsolidationSettings
+from memorypipe.pipeline.estimates.decisions import GroupModel, Rehearsal, fit_groups
+from memorypipe.pipeline.scopes.consolidate import WindowFacts, consolidate_scope
+from memorypipe.pipeline.scopes.decided import PipelineFact
+from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.rank.lookup import Lookup
 from memorypipe.rank.memory import Memory
 

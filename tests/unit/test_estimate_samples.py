@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from memorypipe.llm.tokens import estimate_tokens
-from memorypipe.pipeline.estimate_samples import arrange, staged, stand_in_windows
+from memorypipe.pipeline.estimates.samples import arrange, staged, stand_in_windows
 
 
 def row(name: str, *said: tuple[str, str, bool], scope: str = "s") -> dict[str, Any]:

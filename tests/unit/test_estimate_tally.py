@@ -4,8 +4,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from memorypipe.pipeline.estimate_counting import COUNTED
-from memorypipe.pipeline.estimate_tally import WindowTally
+from memorypipe.pipeline.estimates.counting import COUNTED
+from memorypipe.pipeline.estimates.tally import WindowTally
 
 
 def window(n: int, scope: str = "a") -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memorypipe.pipeline.estimate_time import Limits, Load, Pace, phase_time
+from memorypipe.pipeline.estimates.time import Limits, Load, Pace, phase_time
 
 
 def load(**changes: float) -> Load:

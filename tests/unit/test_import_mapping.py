@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.pipeline.import_mapping import (
+from memorypipe.pipeline.imports.mapping import (
     Imported,
     SkippedError,
     UnreadableError,

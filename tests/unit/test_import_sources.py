@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from memorypipe.errors import InvalidArgumentError, LogFormatError
-from memorypipe.pipeline.import_sources import parquet_embedder, read_export
+from memorypipe.pipeline.imports.sources import parquet_embedder, read_export
 
 _ROWS = [{"id": "a"}, {"id": "b"}]
 

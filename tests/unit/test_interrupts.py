@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from memorypipe.pipeline.interrupts import drained_first
+from memorypipe.pipeline.runs.interrupts import drained_first
 
 _LONG_S = 30.0
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from memorypipe.errors import PlanError
-from memorypipe.pipeline.job_lock import check_alone, one_at_a_time
+from memorypipe.pipeline.runs.job_lock import check_alone, one_at_a_time
 from memorypipe.schema import WINDOWS
 
 NOW = datetime(2025, 1, 1, 12, tzinfo=UTC)

@@ -10,9 +10,9 @@ from memorypipe.evidence.claims import unfounded
 from memorypipe.evidence.figures import figures, known_figures
 from memorypipe.evidence.likeness import near_key, other_subjects
 from memorypipe.evidence.names import proper_names
-from memorypipe.pipeline.decided import Decided, PipelineFact
-from memorypipe.pipeline.scope_state import ScopeState
-from memorypipe.pipeline.verification import UNVERIFIED, verified
+from memorypipe.pipeline.scopes.decided import Decided, PipelineFact
+from memorypipe.pipeline.scopes.state import ScopeState
+from memorypipe.pipeline.scopes.verification import UNVERIFIED, verified
 from memorypipe.rank.memory import Memory
 
 SAID = datetime(2025, 4, 2, 18, 30, tzinfo=UTC)

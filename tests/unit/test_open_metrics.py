@@ -7,8 +7,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from memorypipe.llm.metrics import WorkerMetrics
-from memorypipe.pipeline.open_metrics import open_metrics
-from memorypipe.pipeline.summary import RunSummary
+from memorypipe.pipeline.runs.open_metrics import open_metrics
+from memorypipe.pipeline.runs.summary import RunSummary
 
 _NUMBERS: dict[str, Any] = {
     "calls": 4,

@@ -13,7 +13,7 @@ from memorypipe.logs.parse import parse_log
 from memorypipe.logs.reading import Reading
 from memorypipe.logs.records import Record
 from memorypipe.logs.windows import new_message_ids, windows_batch
-from memorypipe.pipeline.plan_ledger import ledger_rows
+from memorypipe.pipeline.plans.ledger import ledger_rows
 from memorypipe.schema import FACTS
 
 

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from memorypipe.pipeline.plan_ledger import ledger_rows
+from memorypipe.pipeline.plans.ledger import ledger_rows
 from memorypipe.schema import FACTS
 
 

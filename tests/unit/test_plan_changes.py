@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memorypipe.pipeline.plan_changes import PLAN_CHANGES, plan_changes
+from memorypipe.pipeline.plans.changes import PLAN_CHANGES, plan_changes
 from memorypipe.schema import PLAN_ACTIONS
 from tests.support.plans import plan_actions
 from tests.support.table_actions import START, action, add, delete, update

@@ -8,7 +8,7 @@ import pytest
 
 from memorypipe import Plan, ids
 from memorypipe.errors import PlanError
-from memorypipe.pipeline.plan_compare import COMPARED_FACTS, COMPARED_WINDOWS, compare
+from memorypipe.pipeline.plans.compare import COMPARED_FACTS, COMPARED_WINDOWS, compare
 from tests.support.plans import facts_of, plan_actions, window, write_plan
 from tests.support.table_actions import USER, action, add
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from memorypipe.pipeline.plan_conditions import actions_where
+from memorypipe.pipeline.plans.conditions import actions_where
 from tests.support.plans import plan_actions
 from tests.support.table_actions import add
 

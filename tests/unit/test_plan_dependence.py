@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memorypipe.pipeline.plan_dependence import built_on
+from memorypipe.pipeline.plans.dependence import built_on
 from memorypipe.schema import PLAN_ACTIONS
 from tests.support.plans import plan_actions
 from tests.support.table_actions import action, add, delete, update

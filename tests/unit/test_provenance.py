@@ -8,7 +8,7 @@ import pytest
 
 from memorypipe.llm.types import DecideTask, Reply, Request
 from memorypipe.pipeline.deciding import window_facts
-from memorypipe.pipeline.fact_checks import check_facts
+from memorypipe.pipeline.scopes.fact_checks import check_facts
 from memorypipe.rank.memory import Memory
 from tests.support.by_hand import Remembered, fact_row, message, remember
 from tests.support.scripted_model import ScriptedModel, said

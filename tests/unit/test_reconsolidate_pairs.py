@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from memorypipe.pipeline.reconsolidate_pairs import choose, related, same_groups
+from memorypipe.pipeline.scopes.pairs import choose, related, same_groups
 
 
 @pytest.mark.parametrize(

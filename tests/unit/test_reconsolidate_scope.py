@@ -10,16 +10,16 @@ import pytest
 from memorypipe.expressions.build_action import DecideWork
 from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
-from memorypipe.pipeline.decided import Decided
 from memorypipe.pipeline.reconsolidate_rows import compared_rows, result_rows
-from memorypipe.pipeline.reconsolidate_scope import (
+from memorypipe.pipeline.scopes.decided import Decided
+from memorypipe.pipeline.scopes.reconsolidate import (
     Member,
     ScopeWork,
     decide_scope,
     mark_of,
     prepare_scope,
 )
-from memorypipe.pipeline.settings import ConsolidationSettings
+from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.rank.lookup import Lookup
 
 Script = Callable[[DecideWork], list[dict[str, Any]] | None]

@@ -9,10 +9,10 @@ from memorypipe.expressions.build_action import DecideWork
 from memorypipe.ids import ledger_key, text_hash
 from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
-from memorypipe.pipeline.consolidate import consolidate_scope
 from memorypipe.pipeline.deciding import window_facts
-from memorypipe.pipeline.retold import mark_retold
-from memorypipe.pipeline.settings import ConsolidationSettings
+from memorypipe.pipeline.scopes.consolidate import consolidate_scope
+from memorypipe.pipeline.scopes.retold import mark_retold
+from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.pipeline.told_before import SAID, told_facts
 from memorypipe.schema import FACTS
 from tests.support.by_hand import fact_row, message

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memorypipe.errors import PlanError
-from memorypipe.pipeline.run_folder import RunFolder
+from memorypipe.pipeline.runs.folder import RunFolder
 
 _NOW = datetime(2025, 1, 1, tzinfo=UTC)
 

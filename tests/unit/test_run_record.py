@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from memorypipe.pipeline.run_folder import RunFolder
-from memorypipe.pipeline.run_record import Heartbeat, RunRecord
+from memorypipe.pipeline.runs.folder import RunFolder
+from memorypipe.pipeline.runs.record import Heartbeat, RunRecord
 
 _START = datetime(2025, 1, 1, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.pipeline.scope_places import PLACES, places_below, scope_places
+from memorypipe.pipeline.runs.scope_places import PLACES, places_below, scope_places
 
 KEYS = [f"scope {number}" for number in range(2_000)]
 

@@ -9,10 +9,10 @@ import pytest
 
 from memorypipe.errors import MemoryPipeError
 from memorypipe.llm.stage import Outcome
-from memorypipe.pipeline.consolidate import ScopeResult
-from memorypipe.pipeline.decided import Decided, PipelineFact
-from memorypipe.pipeline.run_folder import OPEN_WINDOWS, RunFolder
+from memorypipe.pipeline.runs.folder import OPEN_WINDOWS, RunFolder
 from memorypipe.pipeline.scope_results import SCOPE_RESULTS, result_row, write_results
+from memorypipe.pipeline.scopes.consolidate import ScopeResult
+from memorypipe.pipeline.scopes.decided import Decided, PipelineFact
 from memorypipe.rank.memory import Memory
 from memorypipe.schema import PLAN_ACTIONS
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.logs.windows import new_message_ids, windows_batch
-from memorypipe.pipeline.selection import Selection, select_conversations
+from memorypipe.pipeline.runs.selection import Selection, select_conversations
 from memorypipe.schema import CONVERSATIONS
 
 SCOPES = [f'[["user_id","u{n}"]]' for n in range(4_000)]

@@ -1,6 +1,6 @@
 """A run's record can be read by later versions and by earlier ones."""
 
-from memorypipe.pipeline.summary import RunSummary
+from memorypipe.pipeline.runs.summary import RunSummary
 
 
 def test_a_record_comes_back_as_it_was() -> None:

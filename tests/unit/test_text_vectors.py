@@ -10,10 +10,10 @@ from memorypipe.errors import InvalidArgumentError
 from memorypipe.expressions.build_action import DecideWork
 from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
-from memorypipe.pipeline.consolidate import WindowFacts, consolidate_scope
-from memorypipe.pipeline.decided import PipelineFact
-from memorypipe.pipeline.settings import ConsolidationSettings
-from memorypipe.pipeline.text_vectors import TextVectors, local_embedder, settled_settings
+from memorypipe.pipeline.scopes.consolidate import WindowFacts, consolidate_scope
+from memorypipe.pipeline.scopes.decided import PipelineFact
+from memorypipe.pipeline.scopes.settings import ConsolidationSettings
+from memorypipe.pipeline.scopes.text_vectors import TextVectors, local_embedder, settled_settings
 from memorypipe.rank.lookup import Lookup
 from memorypipe.rank.memory import Memory
 from tests.support.embedders import LetterEmbedder

@@ -9,7 +9,7 @@ from memorypipe.evidence.disguise import hidden_texts, plain_letters, read_aloud
 from memorypipe.evidence.instructions import is_imperative
 from memorypipe.evidence.pasted import own_and_pasted
 from memorypipe.evidence.voices import voices_of
-from memorypipe.pipeline.fact_checks import check_facts
+from memorypipe.pipeline.scopes.fact_checks import check_facts
 from memorypipe.rank.memory import Memory
 from tests.support.by_hand import message, remember
 from tests.support.scripted_model import ScriptedModel, said

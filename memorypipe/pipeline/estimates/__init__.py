@@ -1,0 +1,1 @@
+"""What a run will take in calls, tokens, money and time."""

@@ -1,0 +1,1 @@
+"""Another store's memories, on their way into a plan."""

@@ -1,0 +1,1 @@
+"""Plans: what a run would commit, to look at, filter, compare and apply."""

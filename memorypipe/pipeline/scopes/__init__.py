@@ -1,0 +1,1 @@
+"""The consolidation of one scope. Pure but for the model."""
