@@ -34,7 +34,7 @@ def test_refusals_that_do_not_depend_on_the_pace_do_not_slow_it(
     )
     run(keep_calling(_limits(shared=shared), endpoint, seconds=30, lanes=400))
     best = 64 / 0.2 * (1 - refused)
-    assert _per_s(endpoint.answered_at_s, 0, 30) >= 0.93 * best
+    assert _per_s(endpoint.answered_at_s, 0, 30) >= 0.92 * best
 
 
 def test_a_run_of_which_a_third_is_refused_takes_one_and_a_half_times_as_long() -> None:

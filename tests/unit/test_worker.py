@@ -1,5 +1,7 @@
 """The worker: one attempt budget, and what a bad reply leads to."""
 
+import asyncio
+
 import pytest
 
 from memorypipe.errors import (
@@ -22,8 +24,17 @@ def test_outcomes_come_in_the_order_of_the_tasks(start: Start) -> None:
 def test_concurrency_is_used_up_and_never_passed_whatever_the_portion(
     start: Start, portion: int
 ) -> None:
-    worker, model = start(echo, max_concurrency=7)
-    worker.run(WordStage(), [f"task {n}" for n in range(100)], portion=portion)
+    all_there = asyncio.Barrier(7)
+
+    async def answer(request: Request, number: int) -> Reply:
+        if number <= 7:
+            async with asyncio.timeout(30):
+                await all_there.wait()
+        return echo(request, number)
+
+    worker, model = start(answer, max_concurrency=7)
+    outcomes = worker.run(WordStage(), [f"task {n}" for n in range(100)], portion=portion)
+    assert {outcome.status for outcome in outcomes} == {"ok"}
     assert model.max_in_flight == 7
 
 

@@ -11,6 +11,10 @@ _SHARE = 1 / 3
 # What a reply's latency weighs in the mean of those before it.
 _WEIGHT = 0.05
 
+# Until the first reply has shown how long one takes: what starts all at once comes back all at
+# once, and takes rounds to come apart.
+_FIRST_GAP_S = 0.002
+
 # Timers are no finer; endpoints that answer so fast are bounded by the CPU anyway.
 _LEAST_GAP_S = 0.0005
 
@@ -25,7 +29,8 @@ class Spread:
     before it sends the first request after them, so that each waits for the work of all, at every
     round again. Of 64 requests at 200 ms that costs 7 ms a round; apart they cost 2.
 
-    Nothing is held up until the first reply has shown how long one takes.
+    The first starts are apart too, so that there is no bunch to begin with; that ends with the
+    first reply, and so costs no more than one latency.
     """
 
     def __init__(self) -> None:
@@ -44,7 +49,7 @@ class Spread:
             in_flight: Requests that may be in flight, from 1.
         """
         if self._latency_s is None:
-            return 0.0
+            return _FIRST_GAP_S
         gap_s = min(_SHARE * self._latency_s / in_flight, _MOST_GAP_S)
         return gap_s if gap_s >= _LEAST_GAP_S else 0.0
 
