@@ -22,7 +22,7 @@ CHARACTERS = "aZ 0\"'\\/{}[]<>:,.`\n\t\u00e9\u2028\u559d\u2615\U0001f600\ud800\u
 ANYTHING = st.text(alphabet=CHARACTERS, max_size=40)
 # Dots and brackets alone stand for what a model left out, and are no text.
 TEXTS = st.text(alphabet=CHARACTERS, min_size=1, max_size=30).filter(
-    lambda text: text.strip(".()[]{} \n\t\u2028")
+    lambda text: text.strip(".()[]{} \n\t\u2028\x1f")
 )
 FINISH = st.sampled_from(["stop", "length", None])
 

@@ -77,6 +77,17 @@ def test_a_reply_that_is_not_whole_says_so(reply: str, finish_reason: str) -> No
     assert read.status == "truncated"
 
 
+def test_actions_that_were_written_as_one_are_read_apart() -> None:
+    """Nor does a second event replace the first: one fact, one action."""
+    reply = '{"actions":[{"fact":0,"event":"ADD","fact":1,"event":"NONE"}]}'
+    assert [(item["fact"], item["event"]) for item in items(reply)] == [(0, "ADD"), (1, "NONE")]
+    reply = '{"actions":[{"fact":0,"event":"ADD","event":"DELETE","target_id":"0"}]}'
+    assert [(item["fact"], item["event"]) for item in items(reply)] == [
+        (0, "ADD"),
+        (None, "DELETE"),
+    ]
+
+
 def test_prose_without_actions_is_an_error() -> None:
     read = read_actions("All of them are new.", finish_reason="stop")
     assert (read.items, read.status, read.complete) == ((), "parse_error", False)

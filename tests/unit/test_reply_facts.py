@@ -1,5 +1,7 @@
 """Replies to an extraction request: everything said is kept, nothing is invented."""
 
+# ruff: noqa: RUF001  # marks of other scripts are what some cases are about
+
 import json
 import time
 
@@ -31,6 +33,15 @@ def texts(reply: str | None, finish_reason: str = "stop") -> list[str]:
         pytest.param(
             f'<|channel|>analysis<|message|>["no"]<|end|><|channel|>final<|message|>{TEA}',
             id="channels",
+        ),
+        pytest.param(
+            f'<|begin_of_thought|>["no"]<|end_of_thought|><|begin_of_solution|>{TEA}', id="bars"
+        ),
+        pytest.param(f'<|START_THINKING|>{{"memories":["no"]}}<|END_THINKING|>{TEA}', id="shouted"),
+        pytest.param(f'<|thinking|>{{"memories":["no"]}}<|/thinking|>{TEA}', id="slashed bars"),
+        pytest.param(
+            f'<｜begin▁of▁thinking｜>["no"]<｜end▁of▁thinking｜>{TEA}',
+            id="wide bars",
         ),
         pytest.param(f"that is clear</think>\n{TEA}", id="dangling end"),
         pytest.param(f'maybe {{"memories":["no"]}}</think>{TEA}', id="draft, dangling end"),
@@ -70,6 +81,33 @@ def test_what_was_said_is_found_wherever_it_stands(reply: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "tag",
+    [
+        *("think", "thinking", "thought", "thoughts", "reasoning", "reflection", "analysis"),
+        *("scratchpad", "antThinking", "THINK", "seed:think", "ns:reasoning"),
+    ],
+)
+def test_a_draft_in_reasoning_is_no_answer_whatever_the_tag(tag: str) -> None:
+    draft = '{"memories":["no"]}'
+    assert texts(f"<{tag}>perhaps {draft}?</{tag}>\n{TEA}") == ["Likes tea"]
+    assert texts(f"perhaps {draft}?</{tag}>\n{TEA}") == ["Likes tea"]
+
+
+@pytest.mark.parametrize(
+    "wrapper", ["facts", "memory", "fact", "items", "results", "data", "Facts"]
+)
+def test_a_list_of_strings_is_known_by_the_usual_names(wrapper: str) -> None:
+    assert texts(json.dumps({wrapper: ["Likes tea", "Owns a cat"]})) == ["Likes tea", "Owns a cat"]
+
+
+def test_brackets_that_lead_to_nothing_hide_no_answer() -> None:
+    """The first value that can be decoded counts, not the first that looks like one."""
+    prose = "{note: see} below, {also: there}, [1 of 2], {memories: oops}, ['so it goes"
+    assert texts(f"{prose}\n{TEA}") == ["Likes tea"]
+    assert texts(f"{'{note: see} ' * 60}{TEA}") == ["Likes tea"]
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "Asked why the page prints <think>plan</think>",
@@ -102,10 +140,64 @@ def test_texts_keep_their_characters(text: str) -> None:
         ('[{"text":"a"} {"text":"b"}]', ["a", "b"]),
         ('[{"text":"a" "context":"c"}]', ["a"]),
         ('["line one\nline two"]', ["line one\nline two"]),
+        ('[{"text":"""say "a"\nand "b""""}]', ['say "a"\nand "b"']),
+        ("[{'text': '''it's'''}, 'b']", ["it's", "b"]),
     ],
 )
 def test_almost_json_is_read_as_it_was_meant(reply: str, expected: list[str]) -> None:
     assert texts(reply) == expected
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ('["喜欢茶"，"有一只猫"]', ["喜欢茶", "有一只猫"]),
+        ('[{"text":"喜欢茶"}，{"text":"有一只猫"}]', ["喜欢茶", "有一只猫"]),
+        ('{"memories"：[{"text"："喜欢茶"，"context"："早上"}]}', ["喜欢茶"]),
+        ('["お茶が好き"、"猫がいる"]', ["お茶が好き", "猫がいる"]),
+        ('["يحب الشاي"، "لديه قطة"]', ["يحب الشاي", "لديه قطة"]),
+        ("{“memories”:[“喜欢茶”,“有一只猫”]}", ["喜欢茶", "有一只猫"]),
+        ("{“memories”：[{“text”：“喜欢“绿”茶”}]}", ["喜欢“绿”茶"]),
+        ('["喜欢“茶”，有猫", "b",]', ["喜欢“茶”，有猫", "b"]),
+        ('[{"text":"喜欢"红楼梦"，"西游记"等书"}]', ['喜欢"红楼梦"，"西游记"等书']),
+    ],
+)
+def test_marks_of_other_scripts_part_values_and_stay_within_texts(
+    reply: str, expected: list[str]
+) -> None:
+    """Where they did not, two facts would become one, and nobody would be told."""
+    read = read_facts(reply, finish_reason="stop")
+    assert ([item["text"] for item in read.items], read.status) == (expected, "ok")
+
+
+def test_of_a_cut_reply_with_marks_of_other_scripts_whole_items_are_kept() -> None:
+    for reply in ('["喜欢茶"，"有一只', '[{"text":"喜欢茶"}，{"text"：“有一只'):
+        assert texts(reply, "length") == ["喜欢茶"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ('{"text":"a","text":"b"}', ["a", "b"]),
+        ('{"memories":[{"text":"a","sources":[1],"text":"b"},{"text":"c"}]}', ["a", "b", "c"]),
+        ('{"memories":{"text":"a","text":"b"}}', ["a", "b"]),
+        ('{"memories":{"text":"a"},"memories":{"text":"b"}}', ["a", "b"]),
+        ('{"facts":[{"fact":"a","context":"x","fact":"b","context":"y"}]}', ["a", "b"]),
+        ('{"state":"ok","memories":["a"],"state":"fine"}', ["a"]),
+        ('{"memories":[{"text":"a","text":"a"}]}', ["a"]),
+    ],
+)
+def test_objects_that_were_written_as_one_are_all_kept(reply: str, expected: list[str]) -> None:
+    """A key that comes again with something else to say is of another item."""
+    assert texts(reply) == expected
+
+
+def test_details_stay_with_their_own_of_two_objects_in_one() -> None:
+    reply = '[{"text":"a","sources":[1],"topics":["x"],"text":"b","sources":[2]}]'
+    assert read_facts(reply, finish_reason="stop").items == (
+        {"text": "a", "sources": ["1"], "topics": ["x"]},
+        {"text": "b", "sources": ["2"]},
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,6 +208,10 @@ def test_almost_json_is_read_as_it_was_meant(reply: str, expected: list[str]) ->
         ('```json\n["a"]\n```\n```json\n["b"]\n```', ["a", "b"]),
         ('{"memories":["a"],"memories":["b"]}', ["a", "b"]),
         ('{"memories":[{"text":"a"}},{"text":"b"}]}', ["a", "b"]),
+        ('[{"memories":["a"]},{"memories":["b"]}]', ["a", "b"]),
+        ('{"result":[{"facts":["a"]},{"facts":[{"fact":"b"}]}]}', ["a", "b"]),
+        ('{"user":{"memories":["a"]},"rest":{"memories":["b"]}}', ["a", "b"]),
+        ('{"memories":["a"],"memories":{"text":"b"}}', ["a", "b"]),
         ('{"memories":["a"]} or, as an example, {"memories":["b"]}', ["a"]),
     ],
 )
@@ -134,6 +230,8 @@ def test_values_that_follow_each_other_directly_are_all_kept(
         ('{"memories":["a","b', ["a"]),
         ('[{"text":"a"},{"te', ["a"]),
         ('{"text":"a"}\n{"text":"b', ["a"]),
+        ('[{"memories":["a"]},{"memories":["b', ["a"]),
+        ('{"result":{"memories":["a"]},"more":{"memories":["b', ["a"]),
         ('{"memories":{"text":"a","context":"c', []),
         ('{"memories":[{"te', []),
     ],
@@ -236,6 +334,8 @@ def test_a_valid_empty_list_is_empty(reply: str) -> None:
         '<think>{"memories":["a draft"]}</think>I would rather not.',
         "{" * 5000,
         "[" * 5000,
+        "[" * 980 + "]" * 980,
+        '{"a":' * 980 + "1" + "}" * 980,
     ],
 )
 def test_no_readable_item_is_an_error_and_not_no_facts(reply: str | None) -> None:
@@ -264,10 +364,10 @@ def test_what_no_store_can_hold_is_replaced_and_counted() -> None:
 
 def test_details_are_kept_in_one_shape_and_unknown_keys_are_not() -> None:
     item = {"text": "a", "context": "", "sources": [1, "m2"], "event_time": "2024", "topics": "x"}
-    read = read_facts(json.dumps([item | {"confidence": 1}]), finish_reason="stop")
-    assert read.items == (
-        {"text": "a", "sources": ["1", "m2"], "event_time": "2024", "topics": ["x"]},
-    )
+    kept = {"text": "a", "sources": ["1", "m2"], "event_time": "2024", "topics": ["x"]}
+    for given in (item, {key.upper(): value for key, value in item.items()}):
+        read = read_facts(json.dumps([given | {"confidence": 1}]), finish_reason="stop")
+        assert read.items == (kept,)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """Decode JSON as models write it: all that was said, what was cut marked, nothing made up.
 
 Strict JSON comes first. Where that fails, a reader that forgives trailing and missing commas,
-single quotes, unescaped quotes and backslashes, bare keys, comments, Python literals and
-missing brackets takes over. A container whose end is missing comes back as `CutObject` or
-`CutArray`, so that the caller can tell an item that is whole from one that is not; an array
-element that cannot be read becomes `UNREADABLE`, and its neighbours stand.
+single, triple and typographic quotes, the commas and colons of other scripts, unescaped quotes and
+backslashes, bare keys, comments, Python literals and missing brackets takes over. A container whose
+end is missing comes back as `CutObject` or `CutArray`, so that the caller can tell an item that is
+whole from one that is not; an array element that cannot be read becomes `UNREADABLE`, and its
+neighbours stand. An object in which a key comes again with something else to say was meant as
+several objects, and comes back as a list of them.
 """
 
 import json
@@ -65,30 +67,48 @@ class _SyntaxError(Exception):
     """No JSON, however forgiving one is."""
 
 
-def _from_pairs(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+class _Several(list[Any]):
+    """Objects that were written as one."""
+
+
+def _strict_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
-    if len(result) == len(pairs):
-        return result
-    result.clear()  # a key came twice
-    for key, value in pairs:
-        _put(result, key, value)
+    if len(result) != len(pairs):
+        raise ValueError("a key comes twice")
     return result
 
 
+def _add(parts: list[dict[str, Any]], key: str, value: Any) -> None:
+    """Add a pair to the last object, or begin another where it has the key for something else."""
+    if _is_said_otherwise(parts[-1].get(key), value):
+        parts.append({})
+    _put(parts[-1], key, value)
+
+
+def _is_said_otherwise(old: Any, new: Any) -> bool:
+    either = (old, new)
+    return None not in either and not any(isinstance(v, list | dict) for v in either) and old != new
+
+
 def _put(target: dict[str, Any], key: str, value: Any) -> None:
-    """Set a pair; two lists under one key are both meant, and nothing replaces a list."""
+    """Set a pair; lists and objects under one key are all meant, and nothing replaces them."""
     old = target.get(key)
-    if not isinstance(old, list):
+    if not old or not isinstance(old, list | dict):
         target[key] = value
-    elif isinstance(value, list):
-        joined = [*old, *value]
-        target[key] = CutArray(joined) if isinstance(value, CutArray) else joined
+    elif isinstance(value, list | dict):
+        joined = [*_listed(old), *_listed(value)]
+        is_cut = isinstance(value, CutArray | CutObject)
+        target[key] = CutArray(joined) if is_cut else joined
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 _STRICT = json.JSONDecoder(
     strict=False,  # raw line breaks inside strings
     parse_constant=lambda _: None,  # NaN and Infinity are no JSON values
-    object_pairs_hook=_from_pairs,
+    object_pairs_hook=_strict_object,
 )
 
 
@@ -122,8 +142,10 @@ def decode_at(text: str, start: int, *, lenient: bool = True) -> Decoded | None:
 
 
 _SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_SEPARATORS = re.compile(r"(?:[\s,]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_BARE_KEY = re.compile(r"[^\W\d]\w*(?=\s*:)")
+_COMMAS = ",，、،"  # noqa: RUF001  # those of other scripts too
+_COLONS = ":："  # noqa: RUF001  # as above
+_SEPARATORS = re.compile(rf"(?:[\s{_COMMAS}]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_BARE_KEY = re.compile(rf"[^\W\d]\w*(?=\s*[{_COLONS}])")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,299})(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])")
 _WORD = re.compile(r"-?[A-Za-z]+\b")
 _WORDS: dict[str, bool | None] = {
@@ -138,21 +160,29 @@ _WORDS: dict[str, bool | None] = {
     "Infinity": None,
     "-Infinity": None,
 }
-_STOPS = {'"': re.compile(r'["\\]'), "'": re.compile(r"['\\]")}
+_STOPS = {
+    '"': re.compile(r'["\\]'),
+    "'": re.compile(r"['\\]"),
+    "“": re.compile(r"[”\\]"),
+}
 
 # A quote ends its string only where what follows could follow a string in JSON; any other quote
 # was not escaped and belongs to the text.
 _AFTER_STRING = re.compile(
-    r"""\s*(?:$|[}\]:])            # the end, a closing bracket, the colon after a key
-    |\s*,\s*(?:$|["'{\[\]}\d/-]|(?:true|false|null|True|False|None|NaN)\b|[^\W\d]\w*\s*:)
-    |\s*,\s*(?:\.{3}|…)\s*[,\]}]    # dots for what is left out
-    |[^\S\n]*\n\s*["'{\[]          # a comma is missing at the end of a line
-    |\s*["']\w+["']\s*:            # a comma is missing before a key
+    rf"""\s*(?:$|[}}\]{_COLONS}])  # the end, a closing bracket, the colon after a key
+    |\s*,\s*(?:$|["'“{{\[\]}}\d/-]|(?:true|false|null|True|False|None|NaN)\b|[^\W\d]\w*\s*:)
+    |\s*,\s*(?:\.{{3}}|…)\s*[,\]}}]  # dots for what is left out
+    # A comma of prose separates only before a bracket, a key, or a string that ends well.
+    |\s*[{_COMMAS}]\s*(?:[{{\[\]}}]|["'“][^"'“”\n]*(?:$|["'”]\s*[{_COMMAS}{_COLONS}\]}}]))
+    |[^\S\n]*\n\s*["'“{{\[]         # a comma is missing at the end of a line
+    |\s*["'“]\w+["'”]\s*[{_COLONS}]  # a comma is missing before a key
     |\s+"(?=\S)                    # a comma is missing between strings
     |\s+//                         # a comment
     """,
     re.VERBOSE,
 )
+
+_TRIPLE = re.compile(r"""(\"{3}|'{3})(.*?)\1(?!["'])""", re.DOTALL)
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = {
@@ -220,9 +250,10 @@ class _Reader:
                 self.pos += char == "]"
                 return items
             try:
-                items.append(self._element(depth))
+                element = self._element(depth)
             except _CutError:
                 break
+            items.extend(element if isinstance(element, _Several) else [element])
             if isinstance(items[-1], CutArray | CutObject):
                 break
         return CutArray(items)
@@ -246,22 +277,23 @@ class _Reader:
             depth += (unit[0] in "{[") - (unit[0] in "}]")
         raise _CutError
 
-    def _object(self, depth: int) -> dict[str, Any]:
+    def _object(self, depth: int) -> dict[str, Any] | list[Any]:
         self.pos += 1
-        pairs: dict[str, Any] = {}
+        parts: list[dict[str, Any]] = [{}]
         while char := self._next(_SEPARATORS):
             if char in "]}":
                 self.pos += char == "}"
-                return pairs
+                return parts[0] if len(parts) == 1 else _Several(parts)
             try:
                 key = self._key(char)
                 value = self.value(depth)
             except _CutError:
                 break
-            _put(pairs, key, value)
+            _add(parts, key, value)
             if isinstance(value, CutArray | CutObject):
                 break
-        return CutObject(pairs)
+        *whole, cut = parts
+        return CutArray([*whole, CutObject(cut)]) if whole else CutObject(cut)
 
     def _key(self, char: str) -> str:
         if char in _STOPS:
@@ -273,12 +305,15 @@ class _Reader:
         colon = self._next(_SPACE)
         if not colon:
             raise _CutError
-        if colon != ":":
+        if colon not in _COLONS:
             raise _SyntaxError
         self.pos += 1
         return key
 
     def _string(self) -> str:
+        if triple := _TRIPLE.match(self.text, self.pos):
+            self.pos = triple.end()
+            return _unescape(triple[2])
         stop = _STOPS[self.text[self.pos]]
         begin = at = self.pos + 1
         bare_quotes = 0

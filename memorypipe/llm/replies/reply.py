@@ -266,10 +266,11 @@ def _fact(value: Any) -> dict[str, Any] | None:
         return {"text": value} if value.strip() else None
     if not isinstance(value, dict) or "role" in value:  # a message of the transcript, echoed
         return None
-    text = first(folded(value, _FACT_KEYS), _FACT_TEXT, text_of)
+    said = folded(value, _FACT_KEYS)
+    text = first(said, _FACT_TEXT, text_of)
     if text is None:
         return None
-    details = {key: read(value[key]) for key, read in _FACT_DETAILS.items() if key in value}
+    details = {key: read(said[key]) for key, read in _FACT_DETAILS.items() if key in said}
     return {"text": text, **{key: detail for key, detail in details.items() if detail}}
 
 

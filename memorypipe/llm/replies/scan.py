@@ -33,14 +33,16 @@ _MAX_FAILURES = 100
 _NAMES = "think|thinking|thought|thoughts|reasoning|reflection|analysis|scratchpad|antthinking"
 _TAG_PATTERN = (
     rf"<(?P<angle>/?)(?:\w+:)?(?:{_NAMES})\s*>|\[(?P<square>/?)THINK\]|◁(?P<wedge>/?)think▷"
+    rf"|<[|｜](?:(?P<bar>/|end[_▁ ](?:of[_▁ ])?)|(?:(?:begin|start)[_▁ ](?:of[_▁ ])?)?)"  # noqa: RUF001  # as models write it
+    rf"(?:{_NAMES})[|｜]>"  # noqa: RUF001  # as above
     r"|(?P<final><\|channel\|>final<\|message\|>)"
 )
 # How tags begin: a text without any of these has none.
 _TAG_SIGNS = ("<", "◁", "[T", "[t", "[/")
 # A bracket that can open JSON: no prose like "{see below}", no "[ ]" of a check list, no "int[]".
 _OPENING_PATTERN = (
-    r"""\{(?=\s*(?:["'}/]|[^\W\d]\w*\s*:))"""
-    r"""|(?<!\w)\[(?![ ]\])(?=\s*(?:["'{\[\]\-\d/]|null|NaN|$))"""
+    r"""\{(?=\s*(?:["'“}/]|[^\W\d]\w*\s*[:：]))"""  # noqa: RUF001  # of other scripts
+    r"""|(?<!\w)\[(?![ ]\])(?=\s*(?:["'“{\[\]\-\d/]|null|NaN|$))"""
 )
 _TAG = re.compile(_TAG_PATTERN, re.IGNORECASE)
 _STOP = re.compile(f"{_TAG_PATTERN}|{_OPENING_PATTERN}", re.IGNORECASE)
@@ -177,7 +179,7 @@ def _has_answer(found: Sequence[_Candidate]) -> bool:
 
 
 def _opens(tag: re.Match[str]) -> bool:
-    return not (tag["final"] or tag["angle"] or tag["square"] or tag["wedge"])
+    return not any(tag[name] for name in ("final", "angle", "square", "wedge", "bar"))
 
 
 def _closing_tags(text: str, pos: int = 0) -> Iterator[re.Match[str]]:
@@ -246,18 +248,24 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
 
 
 def _inner(value: Any, grade: Grade) -> tuple[Any, int]:
-    """The first wrapper inside a value of another shape, else the value itself."""
-    for child in _descendants(value):
-        if isinstance(child, dict) and (found := grade(child)) >= EMPTY_WRAPPER:
-            return child, found
-    return value, NO_ANSWER
+    """The wrappers inside a value of another shape, else the value itself."""
+    found = list(_outermost(value, grade))
+    if not found:
+        return value, NO_ANSWER
+    best = max(map(grade, found))
+    if isinstance(value, CutArray | CutObject):
+        return CutArray(found), best
+    return (found if len(found) > 1 else found[0]), best
 
 
-def _descendants(value: Any) -> Iterator[Any]:
-    pending = [value]
+def _outermost(value: Any, grade: Grade) -> Iterator[Any]:
+    """Wrappers that stand in no other one, in the order of the text."""
+    pending = [value]  # no recursion: a value may be nested deeper than calls can be
     while pending:
-        current = pending.pop(0)
+        current = pending.pop()
+        if isinstance(current, dict) and current is not value and grade(current) >= EMPTY_WRAPPER:
+            yield current
+            continue
         children = list(current.values()) if isinstance(current, dict) else current
         if isinstance(children, list):
-            yield from children
-            pending.extend(children)
+            pending.extend(reversed(children))

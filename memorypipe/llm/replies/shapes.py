@@ -54,6 +54,8 @@ def grade_list(value: Any, wrappers: Collection[str], is_item: IsItem) -> int:
         return NO_ANSWER
     if any(_is_whole_item(item, is_item) for item in value):
         return ITEMS
+    if parts := _wrappers(value, wrappers, is_item):
+        return max(grade_list(part, wrappers, is_item) for part in parts)
     return NO_ANSWER if value or isinstance(value, CutArray) else EMPTY
 
 
@@ -62,9 +64,17 @@ def items_of(value: Any, wrappers: Collection[str], is_item: IsItem) -> list[Any
     if isinstance(value, dict):
         lists = _lists(value, wrappers, is_item)
         items = [item for part in lists for item in part] if lists else [value]
+    elif parts := _wrappers(value, wrappers, is_item):
+        return [item for part in parts for item in items_of(part, wrappers, is_item)]
     else:
         items = value
     return [item for item in items if not isinstance(item, CutArray | CutObject)]
+
+
+def _wrappers(value: list[Any], wrappers: Collection[str], is_item: IsItem) -> list[dict[str, Any]]:
+    """The members of a list that name a list each; empty where it holds anything else."""
+    named = [part for part in value if isinstance(part, dict) and _lists(part, wrappers, is_item)]
+    return named if len(named) == len(value) else []
 
 
 def _is_whole_item(value: Any, is_item: IsItem) -> bool:
