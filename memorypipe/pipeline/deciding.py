@@ -32,6 +32,7 @@ from memorypipe.pipeline.scopes.decided import Decided, PipelineFact
 from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.pipeline.scopes.state import Stops
 from memorypipe.pipeline.scopes.text_vectors import TextVectors
+from memorypipe.pipeline.stretches import by_window, in_stretches, in_turn
 from memorypipe.rank.live import live_memories, live_vectors
 from memorypipe.rank.memory import Memory
 from memorypipe.table.blocks import Blocks
@@ -196,9 +197,10 @@ class LotDecider:
         async def decide(work: DecideWork) -> Outcome[ReadActions]:
             return await worker.answer(expression.stage, work, scope_key=scope_key)
 
+        stretches = in_stretches(windows)
         result = await consolidate_scope(
             scope_key,
-            windows,
+            in_turn(stretches),
             known.memories.get(scope_key, []),
             decide=decide,
             settings=self._decider.settings,
@@ -208,7 +210,7 @@ class LotDecider:
             id_key=self._id_key,
         )
         portion.done()
-        return result
+        return by_window(result, stretches)
 
 
 @dataclass(frozen=True, kw_only=True)

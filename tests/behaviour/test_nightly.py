@@ -56,6 +56,25 @@ def whole_log(seed: int, users: int = 3) -> list[dict[str, Any]]:
     return log
 
 
+def interleaved_log(seed: int, users: int = 2) -> list[dict[str, Any]]:
+    """A week in which each user has three conversations all the time, and talks now in one."""
+    rng = random.Random(seed)  # noqa: S311  # no secret
+    log = []
+    for user in range(users):
+        said = statements(rng)
+        messages: dict[str, list[dict[str, Any]]] = {"c0": [], "c1": [], "c2": []}
+        for day in DAYS:
+            for hour in (7, 9, 12, 15, 18, 23):
+                time = f"2025-01-{day:02}T{hour:02}:{user:02}:00Z"
+                message = {"role": "user", "content": next(said), "timestamp": time}
+                messages[rng.choice(sorted(messages))].append(message)
+        log += [
+            {"user_id": f"u{user}", "conversation_id": name, "messages": messages[name]}
+            for name in messages
+        ]
+    return log
+
+
 def texts(runs: Runs) -> set[tuple[str, str]]:
     """What is remembered of whom; of what was said twice one run knows the later time."""
     return {(scope_key, text) for scope_key, text, _ in runs.memories()}
@@ -82,6 +101,24 @@ def test_seven_overlapping_daily_slices_are_worth_one_backfill(seed: int, tmp_pa
     sent = [each for run in nightly.runs for each in run.sent]
     assert sorted(sent) == sorted(whole.runs[0].sent), "each message is paid for once"
     assert len(nightly.memories()) > 12
+
+
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8))]
+)
+def test_so_they_are_where_a_user_has_several_conversations_at_the_same_time(
+    seed: int, tmp_path: Path
+) -> None:
+    log = interleaved_log(seed)
+    whole, nightly = Runs(tmp_path / "whole"), Runs(tmp_path / "nightly")
+    whole.run(log)
+    for day in DAYS:
+        nightly.run(slice_of(log, day - 2, day))
+    assert texts(nightly) == texts(whole)
+    known = {(scope_key, text): time for scope_key, text, time in whole.memories()}
+    assert all(time <= known[scope_key, text] for scope_key, text, time in nightly.memories())
+    sent = [each for run in nightly.runs for each in run.sent]
+    assert sorted(sent) == sorted(whole.runs[0].sent), "each message is paid for once"
 
 
 def test_so_are_seven_periods_of_one_log_that_grows(tmp_path: Path) -> None:
@@ -114,11 +151,17 @@ def test_what_was_said_earlier_and_arrives_late_overwrites_nothing_newer(tmp_pat
     }
 
 
-@pytest.mark.parametrize("window_tokens", [64, 2_000])
+@pytest.mark.parametrize(
+    ("log", "window_tokens"),
+    [
+        pytest.param(whole_log(3, users=6), 64, id="small windows"),
+        pytest.param(whole_log(3, users=6), 2_000, id="whole conversations"),
+        pytest.param(interleaved_log(3, users=6), 128, id="several at the same time"),
+    ],
+)
 def test_an_endpoint_that_is_down_for_the_last_third_of_the_decisions_costs_nothing_but_time(
-    window_tokens: int, tmp_path: Path
+    log: list[dict[str, Any]], window_tokens: int, tmp_path: Path
 ) -> None:
-    log = whole_log(3, users=6)
     whole, broken = Runs(tmp_path / "whole"), Runs(tmp_path / "broken")
     decisions = whole.run(log, window_tokens=window_tokens).decisions
     broken.is_down = lambda n: n > decisions * 2 // 3

@@ -38,6 +38,7 @@ from memorypipe.pipeline.scope_results import (
 from memorypipe.pipeline.scopes.consolidate import consolidate_scope
 from memorypipe.pipeline.scopes.retold import mark_retold
 from memorypipe.pipeline.scopes.settings import ConsolidationSettings
+from memorypipe.pipeline.stretches import by_window, in_stretches, in_turn
 from memorypipe.rank.live import live_memories
 from memorypipe.rank.lookup import Lookup
 from memorypipe.schema import ACTIONS
@@ -140,11 +141,12 @@ class Runs:
         results = []
         for key, rows in sorted(by_scope.items()):
             rows.sort(key=in_time)
-            own = [window_facts(place, row) for place, row in enumerate(rows)]
-            result = await consolidate_scope(
-                key, own, known.get(key, []), decide=decider.decide, settings=_SETTINGS
+            own = in_stretches([window_facts(place, row) for place, row in enumerate(rows)])
+            made = await consolidate_scope(
+                key, in_turn(own), known.get(key, []), decide=decider.decide, settings=_SETTINGS
             )
             names = {row["window_id"]: row["conversation_id"] for row in rows}
+            result = by_window(made, own)
             results.append(result_row(names, rows[0], result, model="rules", prompt_hash="0"))
         decided = pa.Table.from_pylist(results, schema=SCOPE_RESULTS)
         actions, opened = actions_of(decided), open_windows_of(decided)

@@ -16,6 +16,7 @@ from memorypipe.pipeline.estimates.counting import KnownReplies
 from memorypipe.pipeline.estimates.decisions import Rehearsal
 from memorypipe.pipeline.on_ray import arrow_batches, in_partitions
 from memorypipe.pipeline.scopes.settings import ConsolidationSettings
+from memorypipe.pipeline.stretches import in_stretches, in_turn
 from memorypipe.rank.live import live_memories
 from memorypipe.rank.memory import Memory
 from memorypipe.table.table import MemoryTable
@@ -111,7 +112,7 @@ class _Rehearsing:
         self, scope_key: str, rows: list[dict[str, Any]], memories: Sequence[Memory]
     ) -> dict[str, Any]:
         rows.sort(key=in_time)
-        windows = [window_facts(place, row) for place, row in enumerate(rows)]
+        windows = in_turn(in_stretches([window_facts(n, row) for n, row in enumerate(rows)]))
         played = self._rehearsal.scope(scope_key, windows, memories)
         return {
             "scope_key": scope_key,

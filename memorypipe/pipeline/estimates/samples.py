@@ -13,6 +13,7 @@ from memorypipe.llm.tokens import estimate_tokens
 from memorypipe.pipeline.deciding import in_time, window_facts
 from memorypipe.pipeline.scopes.consolidate import WindowFacts
 from memorypipe.pipeline.scopes.decided import PipelineFact
+from memorypipe.pipeline.stretches import in_stretches, in_turn
 from memorypipe.rank.memory import Memory
 
 __all__ = ["arrange", "real_windows", "staged", "stand_in_windows"]
@@ -28,7 +29,8 @@ _MOST_MEMORIES = 60
 def real_windows(rows: Rows) -> list[list[WindowFacts]]:
     """Read rows of schema `memorypipe.schema.FACTS`, scope by scope and in time."""
     return [
-        [window_facts(place, row) for place, row in enumerate(scope)] for scope in _scopes(rows)
+        in_turn(in_stretches([window_facts(place, row) for place, row in enumerate(scope)]))
+        for scope in _scopes(rows)
     ]
 
 
@@ -42,8 +44,9 @@ def stand_in_windows(rows: Rows, facts_per_1000_tokens: float) -> list[list[Wind
     Returns:
         Windows scope by scope and in time.
     """
+    rate = facts_per_1000_tokens
     return [
-        [_stand_in(place, row, facts_per_1000_tokens) for place, row in enumerate(scope)]
+        in_turn(in_stretches([_stand_in(n, row, rate) for n, row in enumerate(scope)]))
         for scope in _scopes(rows)
     ]
 
