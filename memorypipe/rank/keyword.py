@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from memorypipe.rank.memory import Memory
@@ -92,7 +93,7 @@ class KeywordIndex:
 
 
 def keyword_scores(
-    texts: Sequence[str],
+    texts: pa.ChunkedArray,
     starts: NDArray[np.int64],
     queries: Sequence[str],
     scopes: NDArray[np.int64],
@@ -100,7 +101,7 @@ def keyword_scores(
     """Score all texts of some scopes for some queries, to the bit as a `KeywordIndex` of each does.
 
     Args:
-        texts: All texts of all scopes, scope after scope.
+        texts: All texts of all scopes, scope after scope; strings, no nulls.
         starts: Number of the first text of each scope, and at the end the number of all texts.
         queries: What is looked for.
         scopes: Number of the scope that each query is about.
@@ -110,7 +111,8 @@ def keyword_scores(
         largest. 0 where they share no word that tells.
 
     Example:
-        >>> texts, starts = ["Likes tea", "Owns a cat", "Drinks tea"], np.array([0, 2, 3])
+        >>> texts = pa.chunked_array([["Likes tea", "Owns a cat", "Drinks tea"]])
+        >>> starts = np.array([0, 2, 3])
         >>> (keyword_scores(texts, starts, ["green tea"], np.array([0])) > 0).tolist()
         [[True, False]]
     """

@@ -185,7 +185,8 @@ class ScopedRows:
         self, places: Sequence[NDArray[np.int64]], facts: Sequence[str], slots: Sequence[int]
     ) -> NDArray[np.float64]:
         starts = np.concatenate([[0], np.cumsum([len(each) for each in places])])
-        texts = [self._texts[place] for each in places for place in each.tolist()]
+        # Large strings: all together may have more than two gigabytes.
+        texts = self._rows["text"].cast(pa.large_string()).take(pa.array(np.concatenate(places)))
         return keyword_scores(texts, starts, facts, np.array(slots, np.int64))
 
     def _likeness(

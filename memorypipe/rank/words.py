@@ -8,6 +8,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memorypipe.text import normalise
@@ -69,7 +71,7 @@ class Occurrences(NamedTuple):
 
 
 def find_words(
-    texts: Sequence[str],
+    texts: pa.ChunkedArray,
     groups: NDArray[np.int64],
     words: Sequence[str],
     word_groups: NDArray[np.int64],
@@ -77,14 +79,14 @@ def find_words(
     """Find words in many texts at once, without an object per word that they hold.
 
     Args:
-        texts: The texts.
+        texts: Strings, no nulls.
         groups: Of each text.
         words: As `tokens` gives them; each once per group.
         word_groups: Of each word: it is found in the texts of its group alone.
 
     Example:
-        >>> one = np.zeros(2, np.int64)
-        >>> find_words(["Green tea, black tea", "A cat"], one, ["cat", "tea"], one).texts.tolist()
+        >>> texts, one = pa.chunked_array([["Tea, black tea", "A cat"]]), np.zeros(2, np.int64)
+        >>> find_words(texts, one, ["cat", "tea"], one).texts.tolist()
         [0, 0, 1]
     """
     held = _Words.of(_spaced(texts))
@@ -171,16 +173,18 @@ class _Words(NamedTuple):
         return self.text[start : start + int(self.sizes[number])]
 
 
-def _spaced(texts: Sequence[str]) -> bytes:
+def _spaced(texts: pa.ChunkedArray) -> bytes:
     """Give the words of all texts with spaces between them, a break after those of each."""
-    joined = _joined(texts)
-    if joined.count(_BREAK) > len(texts):
-        texts = [text.replace(_BREAK, " ") for text in texts]
-        joined = _joined(texts)
-    if joined.isascii():
-        return joined.encode().lower().translate(_SPACED)
+    data = _joined(texts)
+    if data.count(_BREAK.encode()) > len(texts):
+        texts = pc.replace_substring(texts, _BREAK, " ")
+        data = _joined(texts)
+    if data.isascii():
+        return data.lower().translate(_SPACED)
+    joined = data.decode()
     if _CJK.search(joined):
-        joined = _joined([" ".join(tokens(t)) if _CJK.search(t) else t for t in texts])
+        cut = [" ".join(tokens(t)) if _CJK.search(t) else t for t in texts.to_pylist()]
+        joined = _joined(pa.chunked_array([cut], pa.string())).decode()
     # As `normalise` does, for all at once: a break combines with nothing.
     folded = unicodedata.normalize("NFC", joined).casefold()
     joined = unicodedata.normalize("NFC", folded)
@@ -191,5 +195,20 @@ def _spaced(texts: Sequence[str]) -> bytes:
     return joined.encode(errors="replace")
 
 
-def _joined(texts: Sequence[str]) -> str:
-    return f" {_BREAK} ".join([*texts, ""])
+def _joined(texts: pa.ChunkedArray) -> bytes:
+    """Join texts where Arrow holds them: a Python string for each would take three times as long.
+
+    Large strings, as all together may have more than two gigabytes.
+    """
+    kind = pa.large_string()
+    ended = pc.binary_join_element_wise(
+        texts.cast(kind), *(pa.scalar(each, kind) for each in (_BREAK, "", " "))
+    )
+    return b"".join(_bytes(chunk) for chunk in ended.chunks)
+
+
+def _bytes(strings: pa.LargeStringArray) -> bytes:
+    _, offset_buffer, data = strings.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64, len(strings) + 1, strings.offset * 8)
+    first, end = offsets[[0, -1]].tolist()
+    return b"" if data is None else data.slice(first, end - first).to_pybytes()

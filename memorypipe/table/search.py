@@ -185,7 +185,7 @@ def _in_scope(
     words = likeness = np.empty((1, 0))
     if search.query is not None and strategy != "vector":
         starts, one = np.array([0, rows.num_rows]), np.zeros(1, np.int64)
-        words = keyword_scores(rows["text"].to_pylist(), starts, [search.query], one)
+        words = keyword_scores(rows["text"], starts, [search.query], one)
         words[:, out] = 0.0
     if vector is not None:
         likeness = cosines(vector[None, :], vector_matrix(rows["vector"]))

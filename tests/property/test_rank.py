@@ -42,7 +42,7 @@ def test_bm25_in_bulk_ranks_as_an_index_of_each_scope_does(held: Any, asked: Any
     asked = [(scope % len(held), text) for scope, text in asked]
     starts = np.cumsum([0, *map(len, held)])
     scopes = np.array([scope for scope, _ in asked])
-    flat = [text for each in held for text in each]
+    flat = pa.chunked_array([[text for each in held for text in each]], pa.string())
     scores = keyword_scores(flat, starts, [text for _, text in asked], scopes)
     indexes = [
         KeywordIndex(Memory(id=f"m{n:02d}", text=text) for n, text in enumerate(each))

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from memorypipe.rank.fusion import fused, fused_scores
@@ -11,7 +12,7 @@ from memorypipe.rank.vector import MISSING, VectorIndex, cosines, unit_rows
 
 
 def test_words_score_by_bm25_with_the_statistics_of_their_scope() -> None:
-    texts = ["tea tea", "green tea pot", "cat", "a cat and a dog"]
+    texts = pa.chunked_array([["tea tea", "green tea pot"], ["cat", "a cat and a dog"]])
     starts, scope = np.array([0, 3, 4]), np.array([0])
     scores = keyword_scores(texts, starts, ["Tea"], scope)[0]
     rarity = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
@@ -23,7 +24,8 @@ def test_words_score_by_bm25_with_the_statistics_of_their_scope() -> None:
 
 
 def test_a_word_that_most_of_many_memories_share_tells_nothing() -> None:
-    texts = [*(f"tea {n}" for n in range(8)), *(f"pot {n}" for n in range(4))]
+    said = [*(f"tea {n}" for n in range(8)), *(f"pot {n}" for n in range(4))]
+    texts = pa.chunked_array([said])
     scores = keyword_scores(texts, np.array([0, 12]), ["tea", "pot"], np.array([0, 0]))
     assert not scores[0].any()
     assert scores[1].astype(bool).tolist() == [False] * 8 + [True] * 4

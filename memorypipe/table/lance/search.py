@@ -113,7 +113,7 @@ def _by_words(dataset: Any, wanted: Wanted, condition: Any) -> pa.Table:
     served = is_served(wanted.now)
     rows = dataset.to_table(columns=[*_KEYS, _TEXT], filter=served, with_row_address=True)
     starts, one = np.array([0, rows.num_rows]), np.zeros(1, np.int64)
-    scores = keyword_scores(rows[_TEXT].to_pylist(), starts, [wanted.query], one)
+    scores = keyword_scores(rows[_TEXT], starts, [wanted.query], one)
     if wanted.filter is not None:
         kept = dataset.to_table(columns=[], filter=condition, with_row_address=True)
         scores[0][~np.isin(rows["_rowaddr"], kept["_rowaddr"])] = 0.0
