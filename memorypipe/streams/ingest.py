@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from memorypipe import ids
 from memorypipe.streams.ids import (
@@ -49,15 +49,25 @@ class Ingestion:
 
 @dataclass(kw_only=True)
 class _Batch:
-    """The commit while it is made."""
+    """The commit while it is made.
+
+    Attributes:
+        view: The state before.
+        now_us: When, in microseconds since 1970.
+        before: The streams that are spoken of, as they are before.
+        known: Keys of events that the streams have, as far as somebody asks; grows with new ones.
+        states: The streams as they are from then on.
+        events: What is new in them.
+        ended: Operations that end with it.
+    """
 
     view: View
     now_us: int
-    before: dict[bytes, StreamState | None] = field(default_factory=dict)
+    before: Mapping[bytes, StreamState]
+    known: set[bytes]
     states: dict[bytes, StreamState] = field(default_factory=dict)
     events: dict[bytes, list[NewEvent]] = field(default_factory=dict)
     ended: dict[tuple[bytes, int], Mapping[str, Any]] = field(default_factory=dict)
-    keys: set[bytes] = field(default_factory=set)
 
 
 def ingest(view: View, requests: Sequence[Request], now_us: int) -> Ingestion:
@@ -68,9 +78,17 @@ def ingest(view: View, requests: Sequence[Request], now_us: int) -> Ingestion:
         requests: What to take in.
         now_us: When, in microseconds since 1970.
     """
-    batch = _Batch(view=view, now_us=now_us)
-    done = [_take(batch, request) for request in requests]
-    changed = {key: state for key, state in batch.states.items() if state != batch.before[key]}
+    asked = [_asked(request) for request in requests]
+    # One search for all of them: there may be millions of streams and events to search in.
+    named = [key for each in asked for key in each.event_keys if key is not None]
+    batch = _Batch(
+        view=view,
+        now_us=now_us,
+        before=view.known_states([each.key for each in asked]),
+        known=view.known(named),
+    )
+    done = [_take(batch, each) for each in asked]
+    changed = {k: state for k, state in batch.states.items() if state != batch.before.get(k)}
     record = Record(at_us=now_us, states=changed, events=batch.events, operations=batch.ended)
     is_empty = not (changed or batch.events or batch.ended)
     return Ingestion(
@@ -80,20 +98,35 @@ def ingest(view: View, requests: Sequence[Request], now_us: int) -> Ingestion:
     )
 
 
-def _take(batch: _Batch, request: Request) -> tuple[tuple[bytes, int], int]:
+class _Asked(NamedTuple):
+    """A request with the keys of its stream and of its events; None where an event has no id."""
+
+    request: Request
+    scope_key: str
+    key: bytes
+    event_keys: list[bytes | None]
+
+
+def _asked(request: Request) -> _Asked:
     scope_key = ids.scope_key(request.scope)
     key = stream_key(scope_key, request.stream_id)
-    if key not in batch.before:
-        batch.before[key] = batch.view.state(key)
-    known = batch.states.get(key) or batch.before[key]
-    state = known or StreamState(scope_key=scope_key, stream_id=request.stream_id)
-    new = _new_events(batch, key, request.events)
+    event_keys = [
+        None if event.event_id is None else event_key(key, event.event_id)
+        for event in request.events
+    ]
+    return _Asked(request, scope_key, key, event_keys)
+
+
+def _take(batch: _Batch, asked: _Asked) -> tuple[tuple[bytes, int], int]:
+    request, key = asked.request, asked.key
+    known = batch.states.get(key) or batch.before.get(key)
+    state = known or StreamState(scope_key=asked.scope_key, stream_id=request.stream_id)
+    new = _new_events(batch, asked)
     state = state.with_rule(request.rule, batch.now_us).with_events(len(new), batch.now_us)
     if request.config:
         state = replace(state, config={**state.config, **request.config})
     if new:
         batch.events.setdefault(key, []).extend(new)
-        batch.keys.update(event.key for event in new)
     operation = (key, state.operation)
     if _is_due_at_once(request, state, batch.view.default_rule):
         if state.pending:
@@ -115,31 +148,26 @@ def _is_due_at_once(request: Request, state: StreamState, default: Rule | None) 
     return rule is None or 0 < rule.event_count <= state.pending
 
 
-def _new_events(batch: _Batch, key: bytes, events: Sequence[Event]) -> list[NewEvent]:
+def _new_events(batch: _Batch, asked: _Asked) -> list[NewEvent]:
     """Give the events that the stream does not have yet, each once."""
-    keys = [None if each.event_id is None else event_key(key, each.event_id) for each in events]
-    asked = [each for each in keys if each is not None]
-    known = {
-        each for each, found in zip(asked, batch.view.known(asked), strict=True) if found
-    } | batch.keys
     new: list[NewEvent] = []
-    for event, named in zip(events, keys, strict=True):
+    for event, named in zip(asked.request.events, asked.event_keys, strict=True):
         if named is None:
-            new.append(_said(batch, key, event, known))
-        elif named not in known:
+            new.append(_said(batch, asked.key, event))
+        elif named not in batch.known:
             new.append(_new(event, named, str(event.event_id)))
         else:
             continue
-        known.add(new[-1].key)
+        batch.known.add(new[-1].key)
     return new
 
 
-def _said(batch: _Batch, key: bytes, event: Event, seen: set[bytes]) -> NewEvent:
+def _said(batch: _Batch, key: bytes, event: Event) -> NewEvent:
     """Name an event without an id after what it says, and how often that was said before."""
 
     def is_taken(occurrence: int) -> bool:
         said = said_key(key, event, occurrence)
-        return said in seen or batch.view.is_known(said)
+        return said in batch.known or bool(batch.view.known([said]))
 
     occurrence = free_occurrence(is_taken)
     return _new(event, said_key(key, event, occurrence), said_message_id(event, occurrence))

@@ -6,15 +6,15 @@ not a scan. Segments of about one size are merged, so there are few of them howe
 there are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from memorypipe.logs.known import KeyArray, contains
 
@@ -129,6 +129,14 @@ class RowSegment:
         first, last = np.searchsorted(self._numbers[low:high], [above, upto], side="right")
         return self.rows.slice(low + int(first), int(last - first))
 
+    def first(self, streams: Sequence[bytes]) -> pa.Table:
+        """Give the first row of each stream, in their order; streams without rows are left out."""
+        keys = np.frombuffer(b"".join(streams), self._streams.dtype)
+        places = np.searchsorted(self._streams, keys, side="left")
+        inside = places < len(self._streams)
+        places = places[inside]
+        return self.rows.take(places[self._streams[places] == keys[inside]])
+
 
 class KeySegment:
     """Keys, sorted, where they lie.
@@ -140,13 +148,9 @@ class KeySegment:
     def __init__(self, keys: KeyArray) -> None:
         self.keys = keys
 
-    def __contains__(self, key: bytes) -> bool:
-        return bool(contains(self.keys, [key])[0])
-
-    def known(self, keys: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Tell which of many keys are known."""
-        found: NDArray[np.bool_] = contains(self.keys, keys)
-        return found
+    def known(self, keys: Collection[bytes]) -> set[bytes]:
+        """Give those of many keys that are in here."""
+        return set(compress(keys, contains(self.keys, keys).tolist()))
 
 
 def _fixed(column: pa.ChunkedArray) -> KeyArray:
@@ -204,5 +208,4 @@ def open_rows(path: Path) -> pa.Table:
 
 def open_keys(path: Path) -> KeyArray:
     """Map a segment of keys into memory."""
-    keys: KeyArray = np.memmap(path, f"V{_KEY_BYTES}", mode="r")
-    return keys
+    return np.asarray(np.memmap(path, f"V{_KEY_BYTES}", mode="r"))

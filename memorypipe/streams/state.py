@@ -1,6 +1,6 @@
 """What is known of each stream: one object for a few of them, columns for all. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
@@ -187,47 +187,40 @@ STATES = pa.schema(
 )
 """One row per stream, sorted by `stream`; numbers that triggers look at have columns."""
 
-_NUMBERS = tuple(
-    each.name
-    for each in STATES
-    if each.name not in {"stream", "number", "scope_key", "stream_id", "rest"}
-)
-
 
 def states_table(states: Mapping[bytes, StreamState]) -> pa.Table:
     """Lay states out as columns, sorted."""
-    rows = [
-        {
-            "stream": key,
-            "number": 0,
-            "scope_key": state.scope_key,
-            "stream_id": state.stream_id,
-            **_numbers(state),
-            "rest": orjson.dumps(state).decode(),
-        }
-        for key, state in sorted(states.items())
-    ]
-    return pa.Table.from_pylist(rows, schema=STATES)
+    keys = sorted(states)
+    ordered = [states[key] for key in keys]
+    columns = {
+        "stream": keys,
+        "number": [0] * len(keys),
+        "scope_key": [state.scope_key for state in ordered],
+        "stream_id": [state.stream_id for state in ordered],
+        **_numbers(ordered),
+        "rest": [orjson.dumps(state).decode() for state in ordered],
+    }
+    return pa.table(columns, schema=STATES)
 
 
-def _numbers(state: StreamState) -> dict[str, int]:
-    rule = state.rule or NO_RULE
+def _numbers(states: Sequence[StreamState]) -> dict[str, list[int]]:
+    rules = [state.rule or NO_RULE for state in states]
     return {
-        "pending": state.pending,
-        "newest_us": state.newest_us,
-        "oldest_us": state.oldest_us,
-        "is_forced": int(state.is_forced),
-        "attempts": state.attempts,
-        "has_rule": int(state.rule is not None),
-        "event_count": rule.event_count,
-        "idle_s": rule.idle_s,
-        "interval_s": rule.interval_s,
-        "rule_set_us": state.rule_set_us,
+        "pending": [state.pending for state in states],
+        "newest_us": [state.newest_us for state in states],
+        "oldest_us": [state.oldest_us for state in states],
+        "is_forced": [int(state.is_forced) for state in states],
+        "attempts": [state.attempts for state in states],
+        "has_rule": [int(state.rule is not None) for state in states],
+        "event_count": [rule.event_count for rule in rules],
+        "idle_s": [rule.idle_s for rule in rules],
+        "interval_s": [rule.interval_s for rule in rules],
+        "rule_set_us": [state.rule_set_us for state in states],
     }
 
 
 def due_columns(
-    base: pa.Table, replaced: NDArray[np.bool_], newer: Iterable[StreamState]
+    base: pa.Table, replaced: NDArray[np.bool_], newer: Sequence[StreamState]
 ) -> dict[str, NDArray[Any]]:
     """Give the columns that `find_due` looks at: of the base first, then of newer states.
 
@@ -237,17 +230,14 @@ def due_columns(
             pending.
         newer: Newer states.
     """
-    rows = [_numbers(state) for state in newer]
     columns = {
         name: np.concatenate(
             [
                 base[name].to_numpy(),
-                np.array(
-                    [row[name] for row in rows], base.schema.field(name).type.to_pandas_dtype()
-                ),
+                np.array(values, base.schema.field(name).type.to_pandas_dtype()),
             ]
         )
-        for name in _NUMBERS
+        for name, values in _numbers(newer).items()
     }
     columns["pending"][: base.num_rows][replaced] = 0
     for name in ("is_forced", "has_rule"):

@@ -1,6 +1,6 @@
 """The state of all streams at one commit: what a checkpoint holds, and what came since. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -175,12 +175,14 @@ class View:
 
     def state(self, key: bytes) -> StreamState | None:
         """Give the state of a stream; None where nobody has spoken of it."""
-        if (state := self.states.get(key)) is not None:
-            return state
-        found = self._rows.of(key, -1, 0)
-        if not found.num_rows:
-            return None
-        return StreamState.from_dict(orjson.loads(found["rest"][0].as_py()))
+        return self.known_states([key]).get(key)
+
+    def known_states(self, keys: Collection[bytes]) -> dict[bytes, StreamState]:
+        """Give the states of streams; those that nobody has spoken of are left out."""
+        found = {key: state for key in keys if (state := self.states.get(key)) is not None}
+        rows = self._rows.first([key for key in set(keys) if key not in found])
+        stored = zip(rows["stream"].to_pylist(), rows["rest"].to_pylist(), strict=True)
+        return found | {key: StreamState.from_dict(orjson.loads(rest)) for key, rest in stored}
 
     def count(self) -> int:
         """Count the streams."""
@@ -188,17 +190,12 @@ class View:
         both = pc.sum(pc.is_in(self.base.states["stream"], newer)).as_py() or 0
         return int(self.base.states.num_rows + len(newer) - both)
 
-    def is_known(self, key: bytes) -> bool:
-        """Tell whether there is an event with this key."""
-        return key in self.keys or any(key in segment for segment in self.base.keys)
-
-    def known(self, keys: Sequence[bytes]) -> list[bool]:
-        """Tell which of many keys are those of events."""
-        found = np.array([key in self.keys for key in keys], np.bool_)
+    def known(self, keys: Collection[bytes]) -> set[bytes]:
+        """Give the keys that are those of events."""
+        found = {key for key in keys if key in self.keys}
         for segment in self.base.keys:
             found |= segment.known(keys)
-        answer: list[bool] = found.tolist()
-        return answer
+        return found
 
     def operation(self, key: bytes, number: int) -> Mapping[str, Any] | None:
         """Give how an operation ended; None where it has not."""
@@ -232,7 +229,7 @@ class View:
         newer = list(self.states)
         is_newer = pc.is_in(self.base.states["stream"], pa.array(newer, pa.binary(16)))
         columns = due_columns(
-            self.base.states, np.asarray(is_newer, np.bool_), self.states.values()
+            self.base.states, np.asarray(is_newer, np.bool_), list(self.states.values())
         )
         due: Due = find_due(
             columns, now_us, self.default_rule, int(self.settings.get("default_set_us", 0))
