@@ -3,7 +3,20 @@
 
 import re
 
-__all__ = ["CHANGE", "NEGATION", "NO_LONGER", "STOP_WORDS", "SUBJECTS", "VERBS", "words"]
+__all__ = [
+    "AVERSION",
+    "CHANGE",
+    "END",
+    "KIN",
+    "NEGATION",
+    "NO_LONGER",
+    "OTHER_VERBS",
+    "PERSON_VERBS",
+    "STOP_WORDS",
+    "SUBJECTS",
+    "VERBS",
+    "words",
+]
 
 
 def words(text: str) -> frozenset[str]:
@@ -58,6 +71,23 @@ CHANGE = re.compile(
     re.IGNORECASE,
 )
 
+# Of these the ones that tell that something ended, and nothing of what is so from now on.
+END = re.compile(
+    r"(?<!\w)(?:no longer|any ?more|stopped|quit|gave up|given up|used to|left|sold|lost|ended|"
+    r"broke up|divorced|retired|cancell?ed|returned|died|dead|gone|got rid|resigned|dropped|"
+    r"nicht mehr|kein\w* mehr|aufgehört|verkauft|gekündigt|gestorben|abgesagt|"
+    r"ne .{1,20} plus|arrêté|vendu|annulé|ya no|dejó|vendió|canceló|não mais|parou|vendeu|"
+    r"non più|smesso|venduto|больше не|продал\w*|бросил\w*)(?!\w)"
+    r"|不再|卖|辞|去世|取消|戒|もう|やめ|売|더 이상|그만|팔았|취소",
+    re.IGNORECASE,
+)
+
+# An opinion, not the denial of one.
+AVERSION = re.compile(
+    r"(?<!\w)(?:hates?|dislikes?|hasst|déteste|odia|detesta|ненавидит)(?!\w)|讨厌|嫌い|싫어",
+    re.IGNORECASE,
+)
+
 # May open a sentence as its subject without being anybody's name.
 SUBJECTS = words(
     "he she it they we you i who this that these those there here user users everyone nobody "
@@ -70,4 +100,39 @@ VERBS = words(
     "loves loved hates hated owns owned wants wanted plans planned studies studied speaks spoke "
     "plays played drives drove runs ran moved bought sold prefers preferred enjoys enjoyed wrote "
     "teaches taught leads led manages managed married became grew visited started quit"
+)
+
+# Likewise in German, Dutch, French, Spanish, Portuguese, Italian, Russian, Polish, Swedish.
+OTHER_VERBS = words(
+    "wohnt wohnte lebt lebte arbeitet arbeitete mag mochte liebt hasst besitzt spielt studiert "
+    "spricht fährt möchte heißt trinkt isst woont leeft werkt houdt heeft eet speelt "
+    "habite vit vivait travaille aime déteste adore possède étudie préfère veut mange boit "
+    "vive vivía trabaja odia prefiere quiere estudia habla vende compró "
+    "mora tem trabalha gosta adora prefere quer estuda fala lavora preferisce vuole studia parla "
+    "живёт живет жил жила работает работал работала любит ненавидит имеет хочет играет учится "
+    "говорит переехал переехала купил купила пьёт пьет ест был была есть "
+    "mieszka pracuje lubi kocha nienawidzi chce gra studiuje bor arbetar gillar älskar "
+    "yaşıyor çalışıyor seviyor"
+)
+
+# Only persons do so.
+PERSON_VERBS = words(
+    "likes liked loves loved hates hated dislikes owns owned wants wanted studies studied speaks "
+    "spoke prefers preferred enjoys enjoyed wrote writes teaches taught lives lived works worked "
+    "married eats ate drinks drank knows knew thinks thought hopes believes collects wears said "
+    "喜欢 喜爱 讨厌 爱 住 养 想 工作 结婚 毕业"
+) | (OTHER_VERBS - words("vive vit fährt heißt tem heeft был была есть"))
+
+KIN = words(
+    "wife husband partner spouse girlfriend boyfriend mother father mom dad mum brother sister son "
+    "daughter child kid uncle aunt cousin nephew niece grandmother grandfather grandma grandpa "
+    "friend colleague coworker neighbour neighbor boss manager roommate flatmate "
+    "frau mann mutter vater bruder schwester sohn tochter freund freundin kollege kollegin nachbar "
+    "nachbarin chef femme mari mère père frère sœur fils fille ami amie collègue voisin voisine "
+    "esposa esposo marido madre padre hermano hermana hijo hija amigo amiga colega vecino vecina "
+    "moglie marito fratello sorella figlio figlia amico amica "
+    "жена муж мать отец брат сестра сын дочь друг подруга коллега сосед соседка "
+    "妻子 丈夫 母亲 妈妈 父亲 爸爸 哥哥 弟弟 姐姐 妹妹 儿子 女儿 朋友 同事 邻居 老板 "
+    "妻 夫 母 父 兄 弟 姉 妹 息子 娘 友人 同僚 아내 남편 어머니 아버지 형 누나 동생 "
+    "아들 딸 친구 동료"
 )

@@ -2,8 +2,16 @@
 
 import re
 
-from memorypipe.evidence.lexicon import CHANGE, NEGATION, NO_LONGER, STOP_WORDS, VERBS
-from memorypipe.evidence.names import subject_of
+from memorypipe.evidence.lexicon import (
+    AVERSION,
+    CHANGE,
+    END,
+    NEGATION,
+    NO_LONGER,
+    OTHER_VERBS,
+    STOP_WORDS,
+    VERBS,
+)
 from memorypipe.rank.words import tokens
 from memorypipe.text import normalise
 
@@ -11,7 +19,7 @@ __all__ = [
     "content_words",
     "is_negated",
     "near_key",
-    "other_subjects",
+    "only_retracts",
     "share_words",
     "tells_change",
 ]
@@ -63,7 +71,7 @@ def _stem(word: str) -> str:
     return stem[:_STEM_CHARS].rstrip(_ENDINGS) or stem
 
 
-_EVERYDAY = {_stem(word) for word in VERBS}
+_EVERYDAY = {_stem(word) for word in VERBS | OTHER_VERBS}
 
 
 def share_words(a: str, b: str, *, verbs: bool = True) -> bool:
@@ -86,19 +94,6 @@ def share_words(a: str, b: str, *, verbs: bool = True) -> bool:
     return bool(shared if verbs else shared - _EVERYDAY)
 
 
-def other_subjects(a: str, b: str) -> bool:
-    """Whether two texts say whom they are about, and it is not the same one.
-
-    Example:
-        >>> other_subjects("Alice is CEO of Acme", "Sarah is CTO of Acme")
-        True
-    """
-    subject_a, subject_b = subject_of(a), subject_of(b)
-    if subject_a is None or subject_b is None or subject_a == subject_b:
-        return False
-    return not (set(tokens(subject_a)) & set(tokens(b)) or set(tokens(subject_b)) & set(tokens(a)))
-
-
 def is_negated(text: str) -> bool:
     """Whether a text negates; "no longer" negates what was, and does not count.
 
@@ -117,3 +112,13 @@ def tells_change(text: str) -> bool:
         (True, False)
     """
     return bool(CHANGE.search(text)) or is_negated(text)
+
+
+def only_retracts(text: str) -> bool:
+    """Whether a text tells that something ended or is not so, and states nothing in its place.
+
+    Example:
+        >>> only_retracts("Sold the car"), only_retracts("Hates Chinese food")
+        (True, False)
+    """
+    return bool(END.search(text)) or is_negated(AVERSION.sub(" ", text))

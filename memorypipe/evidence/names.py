@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from memorypipe.evidence.lexicon import STOP_WORDS, SUBJECTS, VERBS, words
 from memorypipe.rank.words import tokens
 
-__all__ = ["knows_name", "new_runs", "proper_names", "subject_of"]
+__all__ = ["knows_name", "new_runs", "proper_names"]
 
 _WORD = re.compile(r"[^\W\d_](?:[\w'’&-]*\w)?")  # noqa: RUF001  # as typed
 _SENTENCE_END = re.compile(r"(?:^|[.!?:;…\n。！？])[\s\"'“”„«»(\[*-]*$")  # noqa: RUF001  # full-width
@@ -143,18 +143,3 @@ def _same_name(name: str, word: str) -> bool:
     short, long = sorted((name, word), key=len)
     stem = long.startswith(short) and len(short) > _STEM_CHARS
     return stem and len(long) - len(short) <= _ENDING_CHARS
-
-
-def subject_of(text: str) -> str | None:
-    """Give whom a sentence says to be its subject; None where it does not begin with one.
-
-    Example:
-        >>> subject_of("Alice is CEO of Acme"), subject_of("Lives in Rome")
-        ('alice', None)
-    """
-    said = _WORD.findall(text)
-    for size in (1, 2):
-        if len(said) > size and said[size] in VERBS:
-            subject = [_POSSESSIVE.sub("", word).casefold() for word in said[:size]]
-            return None if SUBJECTS.intersection(subject) else " ".join(subject)
-    return None

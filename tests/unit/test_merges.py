@@ -8,8 +8,9 @@ import pytest
 
 from memorypipe.evidence.claims import unfounded
 from memorypipe.evidence.figures import figures, known_figures
-from memorypipe.evidence.likeness import near_key, other_subjects
+from memorypipe.evidence.likeness import near_key
 from memorypipe.evidence.names import proper_names
+from memorypipe.evidence.subjects import other_subjects, subject_of
 from memorypipe.pipeline.scopes.decided import Decided, PipelineFact
 from memorypipe.pipeline.scopes.state import ScopeState
 from memorypipe.pipeline.scopes.verification import UNVERIFIED, verified
@@ -121,6 +122,18 @@ def test_a_number_name_or_denial_from_nowhere_undoes_the_merge(
         ("Bob has a car", "Anna has a car", "Anna has a car"),
         ("Wife is a doctor", "Brother is a doctor", "Brother is a doctor"),
         ("Has a peanut allergy", "Bought a boat", "Bought a boat"),
+        # Two with one first name.
+        ("Son Max is a doctor", "Colleague Max is a teacher", "Son Max is a teacher"),
+        ("Ann Smith lives in Rome", "Ann Jones lives in Oslo", "Ann Jones lives in Oslo"),
+        ("Sohn Max ist Arzt", "Kollege Max ist Lehrer", "Sohn Max ist Lehrer"),
+        ("Ma sœur Ana vit à Lyon", "Ma cousine Ana vit à Nice", "Ma sœur Ana vit à Nice"),
+        # In other languages.
+        ("Anna wohnt in Rom", "Berta wohnt in Oslo", "Berta wohnt in Oslo"),
+        ("María trabaja en Acme", "Lucía trabaja en Acme", "María y Lucía trabajan en Acme"),
+        ("Ольга живёт в Москве", "Ирина живёт в Казани", "Ирина живёт в Казани"),
+        ("小明住在北京", "小红住在上海", "小红住在上海"),
+        ("太郎は東京に住んでいる", "花子は大阪に住んでいる", "花子は大阪に住んでいる"),
+        ("민수는 서울에 산다", "지수는 부산에 산다", "지수는 부산에 산다"),
     ],
 )
 def test_different_ones_are_never_merged(memory: str, fact: str, text: str) -> None:
@@ -134,8 +147,9 @@ def test_different_ones_are_never_merged(memory: str, fact: str, text: str) -> N
         ("Has a car", "Sold the car"),
         ("Likes tea", "Doesn't like tea any more"),
         ("Works as a nurse", "Quit nursing"),
-        ("Loves Chinese food", "Hates Chinese food"),
         ("养了一只狗", "狗去世了，养了十年"),
+        ("Trinkt Kaffee", "Trinkt keinen Kaffee mehr"),
+        ("Meets Tom on Friday", "The meeting with Tom was cancelled"),
     ],
 )
 def test_what_a_fact_retracts_can_be_deleted(memory: str, fact: str) -> None:
@@ -144,12 +158,75 @@ def test_what_a_fact_retracts_can_be_deleted(memory: str, fact: str) -> None:
 
 @pytest.mark.parametrize(
     ("memory", "fact"),
-    [("Likes tea", "Likes hiking"), ("Has a nut allergy", "Moved to Oslo"), ("养了狗", "不喜欢雨")],
+    [
+        ("Likes tea", "Likes hiking"),
+        ("Has a nut allergy", "Moved to Oslo"),
+        ("养了狗", "不喜欢雨"),
+        ("Mag Tee", "Mag Wandern nicht mehr"),
+        ("Любит чай", "Больше не любит дождь"),
+        ("Gosta de chá", "Não gosta de chuva"),
+    ],
 )
 def test_a_fact_about_something_else_deletes_nothing(memory: str, fact: str) -> None:
     """Though a verb goes with both, or it tells that something changed."""
     result = check(memory, fact, fact, event="DELETE")
     assert (result.event, result.text, result.flag) == ("ADD", fact, UNVERIFIED)
+
+
+@pytest.mark.parametrize(
+    ("memory", "fact"),
+    [
+        ("Loves Chinese food", "Hates Chinese food"),
+        ("Liebt Regen", "Hasst Regen"),
+        ("喜欢喝茶", "讨厌喝茶"),
+        ("Name is liguoyu", "Name is liguosong"),
+        ("Owns a car", "Has a red car"),
+        ("Birthday is on 2 April", "Birthday is on 4 April"),
+    ],
+)
+def test_of_a_contradiction_the_later_side_stays(memory: str, fact: str) -> None:
+    """Where a fact would delete what it contradicts, it takes the memory's place."""
+    result = check(memory, fact, fact, event="DELETE")
+    assert (result.event, result.memory_id, result.text) == ("UPDATE", "m", fact)
+    assert result.flag == UNVERIFIED
+
+
+@pytest.mark.parametrize(
+    ("memory", "fact", "text"),
+    [
+        ("Likes football", "Jack doesn't like football", "Doesn't like football"),
+        ("Likes football", "Jack doesn't like football", "Jack doesn't like football"),
+        ("Likes tea", "Jack likes coffee", "Likes tea and coffee"),
+        ("Has a nut allergy", "Daughter has a milk allergy", "Has a nut and milk allergy"),
+        ("Mag Fußball", "Jack mag keinen Fußball", "Mag keinen Fußball"),
+        ("Aime le thé", "Ma sœur Léa déteste le thé", "Déteste le thé"),
+        ("Любит чай", "Иван не любит чай", "Не любит чай"),
+        ("喜欢喝茶", "小明不喜欢喝茶", "不喜欢喝茶"),
+        ("喜欢喝茶", "妻子讨厌喝茶", "讨厌喝茶"),
+    ],
+)
+def test_what_is_told_of_a_third_person_changes_nothing_about_the_user(
+    memory: str, fact: str, text: str
+) -> None:
+    for event in ("UPDATE", "DELETE"):
+        result = check(memory, fact, text if event == "UPDATE" else fact, event=event)
+        assert (result.event, result.text, result.flag) == ("ADD", fact, UNVERIFIED)
+
+
+@pytest.mark.parametrize(
+    ("fact", "text"),
+    [
+        ("Jack doesn't like football", "Doesn't like football"),
+        ("Brother Tom is allergic to nuts", "Is allergic to nuts"),
+        ("Mein Bruder Tom arbeitet bei Acme", "Arbeitet bei Acme"),
+        ("小明住在上海", "住在上海"),
+    ],
+)
+def test_nor_does_it_become_something_about_the_user(fact: str, text: str) -> None:
+    """Added or merged: a text that is made of a fact names whom the fact is about."""
+    added = verified(decided(fact, text, event="ADD"), None)
+    assert (added.text, added.flag) == (fact, UNVERIFIED)
+    assert check(fact, fact, text).event == "ADD"
 
 
 def test_a_new_memory_says_no_more_than_its_fact() -> None:
@@ -252,4 +329,33 @@ def test_a_subject_is_told_only_before_a_common_verb() -> None:
     assert not other_subjects("Lives in Rome", "Works in Oslo")
     assert not other_subjects("User is tall", "He is tall")
     assert not other_subjects("Tom is tall", "Brother Tom is a pilot")
+    assert not other_subjects("Tom Miller is tall", "Brother Tom is a pilot")
+    assert not other_subjects("New job is at Acme", "Job was at Initech")
     assert unfounded("Anything", ["Something"]) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "subject"),
+    [
+        ("The user's wife is a nurse", "wife"),
+        ("My sister Ann doesn't like tea", "sister ann"),
+        ("Max no longer works at Acme", "max"),
+        ("Mein Bruder Tom arbeitet bei Acme", "bruder tom"),
+        ("Die Katze heißt Mia", "katze"),
+        ("妻子是医生", "妻子"),
+        ("민수는 서울에 산다", "민수"),
+        ("The user likes tea", None),
+        ("Now lives in Oslo", None),
+        ("Works and lives in Rome", None),
+        ("Today is his birthday", None),
+        ("Has no peanut allergy", None),
+        ("住在北京", None),
+        ("以前住在北京", None),
+        ("名字是李雷", None),
+        ("今は大阪に住んでいる", None),
+    ],
+)
+def test_who_a_text_is_about_is_told_by_what_stands_before_its_verb(
+    text: str, subject: str | None
+) -> None:
+    assert subject_of(text) == subject

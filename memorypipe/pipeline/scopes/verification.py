@@ -1,9 +1,10 @@
 """Checks of what the model decided, before it counts. Pure.
 
 A memory is changed or deleted only by a fact that is about it, that a speaker states and that is no
-order; and a text says only what the fact and the memory before say. A decision that fails is not
-thrown away: the fact becomes a memory of its own, so that nothing is lost and nothing is
-overwritten.
+order; and a text says only what the fact and the memory before say, and of whom they say it. A
+decision that fails is not thrown away: the fact becomes a memory of its own, so that nothing is
+lost and nothing is overwritten. And a fact that would delete a memory and states something itself
+takes its place: of a contradiction the later side stays known.
 """
 
 from collections.abc import Sequence
@@ -14,9 +15,14 @@ from memorypipe.evidence.instructions import is_imperative
 from memorypipe.evidence.likeness import (
     content_words,
     near_key,
-    other_subjects,
+    only_retracts,
     share_words,
     tells_change,
+)
+from memorypipe.evidence.subjects import (
+    leaves_out_subject,
+    other_subjects,
+    turns_to_other_person,
 )
 from memorypipe.pipeline.scopes.decided import Decided, PipelineFact
 from memorypipe.pipeline.scopes.fact_checks import HEARSAY
@@ -52,7 +58,7 @@ def verified(decided: Decided, target: Memory | None) -> Decided:
     if wrong is None and decided.event != "DELETE":
         wrong = _wrong_text(decided, target)
     if wrong is None:
-        return decided
+        return decided if decided.event != "DELETE" else _not_lost(decided)
     rationale = f"{UNVERIFIED} {decided.event}: {wrong}; the fact stands on its own"
     return _instead(decided, "ADD", rationale)
 
@@ -69,6 +75,16 @@ def _instead(decided: Decided, event: str, rationale: str) -> Decided:
     )
 
 
+def _not_lost(decided: Decided) -> Decided:
+    """A DELETE, or what it comes to where its fact states something itself: that stays known."""
+    if only_retracts(decided.fact.text):
+        return decided
+    rationale = f"{UNVERIFIED} DELETE: the fact states something itself and takes the place"
+    return replace(
+        decided, event="UPDATE", text=decided.fact.text, rationale=rationale, flag=UNVERIFIED
+    )
+
+
 def _same(fact: PipelineFact, target: Memory) -> bool:
     return near_key(fact.text) == near_key(target.text)
 
@@ -82,6 +98,8 @@ def _wrong_target(decided: Decided, target: Memory) -> str | None:
         return "an order is no evidence"
     if other_subjects(fact, target.text):
         return "fact and memory are about two different ones"
+    if turns_to_other_person(fact, target.text):
+        return "the fact is about a person whom the memory does not name"
     told, known = _shown(decided.fact), _shown(target)
     if decided.event == "DELETE":
         related = share_words(told, known, verbs=False)
@@ -110,7 +128,10 @@ def _wrong_text(decided: Decided, target: Memory | None) -> str | None:
         return "the text shares no word with the fact"
     if target is not None and len(text) > max(_MERGED_CHARS, len(target.text), len(fact.text)):
         return f"the merged text is longer than {_MERGED_CHARS} characters"
-    return _made_up(text, [fact] if target is None else [fact, target])
+    made_up = _made_up(text, [fact] if target is None else [fact, target])
+    if made_up is None and leaves_out_subject(fact.text, text):
+        return "the text leaves out whom the fact is about"
+    return made_up
 
 
 def _made_up(text: str, records: Sequence[PipelineFact | Memory]) -> str | None:

@@ -3,7 +3,8 @@
 import re
 from typing import Literal
 
-from memorypipe.evidence.likeness import content_words, is_negated, near_key, other_subjects
+from memorypipe.evidence.likeness import content_words, is_negated, near_key
+from memorypipe.evidence.subjects import other_subjects
 from memorypipe.rank.words import tokens
 
 __all__ = ["Likeness", "judge"]
