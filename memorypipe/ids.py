@@ -1,6 +1,7 @@
 """Deterministic ids and hashes: no clock, no randomness, no collision by concatenation."""
 
 import hashlib
+import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -67,7 +68,7 @@ def check_scope(scope: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _scope_value(key: Any, value: Any) -> str:
-    if not isinstance(key, str) or not key.strip() or "*" in key or clean(key)[1]:
+    if not isinstance(key, str) or _is_blank(key) or "*" in key or clean(key)[1]:
         raise InvalidArgumentError(f"Scope key {key!r} must be a non-blank string without '*'.")
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
@@ -75,12 +76,19 @@ def _scope_value(key: Any, value: Any) -> str:
         raise InvalidArgumentError(
             f"Scope value of {key!r} must be a string or an integer, got {value!r}."
         )
-    if not value.strip() or "*" in value or clean(value)[1]:
+    if _is_blank(value) or "*" in value or clean(value)[1]:
         raise InvalidArgumentError(
             f"Scope value of {key!r} must not be blank or hold '*', NUL or lone surrogates, "
             f"got {value!r}."
         )
     return value
+
+
+def _is_blank(text: str) -> bool:
+    """Whether a text shows nothing: spaces, and characters without a width."""
+    if text.isascii():
+        return not text.strip()
+    return not any(unicodedata.category(char)[0] not in "ZC" for char in text)
 
 
 def scope_key(scope: Mapping[str, Any]) -> str:

@@ -87,9 +87,11 @@ FACTS = pa.schema(
         _required("message_times", pa.list_(TIME)),  # when each of them was said; null items too
         pa.field("facts_json", pa.string()),  # null: the extraction failed
         # Facts that did not stand a check, by their place in `facts_json`, from 0; a flag is
-        # "unsupported" (no word of it stands in its sources) or "instruction" (it gives the
-        # memory system orders, or rests on text that does; no decision is asked about it), or
-        # "retold" (a message that is taken again tells what the table has had from it; likewise).
+        # "unsupported" (no word of it stands in its sources), "instruction" (it gives the memory
+        # system orders, or rests on text that does; no decision is asked about it), "hearsay"
+        # (only an assistant says so, or a pasted text, or a sentence about somebody whom it does
+        # not name; it changes no memory), or "retold" (a message that is taken again tells what
+        # the table has had from it; no decision is asked about it).
         pa.field("flags", pa.list_(pa.struct([("fact", pa.int32()), ("flag", pa.string())]))),
         _required("status", pa.string()),
         pa.field("error", pa.string()),

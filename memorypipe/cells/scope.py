@@ -50,6 +50,9 @@ def _decoded(cell: str, row: int) -> Any:
 
 def _from_pairs(pairs: list[Any], row: int) -> dict[Any, Any]:
     try:
-        return dict(pairs)
+        scope = dict(pairs)
     except (TypeError, ValueError) as error:
         invalid(row, "scope", f"expected pairs of key and value ({error})")
+    if len(scope) != len(pairs):
+        invalid(row, "scope", "a key comes twice, so that nobody knows whose memories are meant")
+    return scope

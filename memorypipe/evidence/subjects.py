@@ -17,14 +17,29 @@ from memorypipe.evidence.lexicon import (
     VERBS,
     words,
 )
+from memorypipe.evidence.likeness import content_words, is_negated
 from memorypipe.evidence.names import knows_name
 from memorypipe.rank.words import tokens
 
-__all__ = ["leaves_out_subject", "other_subjects", "subject_of", "turns_to_other_person"]
+__all__ = [
+    "is_told_of_another",
+    "leaves_out_subject",
+    "other_subjects",
+    "subject_of",
+    "turns_to_other_person",
+]
 
 _WORD = re.compile(r"[^\W\d_](?:[\w'’&-]*\w)?")
 _POSSESSIVE = re.compile(r"['’]s?$")
 _LONGEST_NAME = 2
+_SENTENCE = re.compile(r"[^.!?…\n。！？]+")
+
+# Who speaks, where they speak of themselves too.
+_SPEAKER = re.compile(
+    r"(?<!\w)(?:i|we|me|us|i'm|i've|ich|wir|mir|mich|uns|je|j'|nous|moi|yo|nosotros|nos|eu|nós|io|noi|"
+    r"я|мы|мне|меня|нам)(?!\w)|我|私|僕|俺|나는|저는|내가|제가",
+    re.IGNORECASE,
+)
 
 # Stand before a subject, and name nobody.
 _BEFORE = words(
@@ -46,7 +61,9 @@ _SUBJECT_VERBS = frozenset(
     for verb in VERBS | OTHER_VERBS | PERSON_VERBS | words("ist hat est es ha tiene")
 )
 _NO_SUBJECTS = (SUBJECTS | STOP_WORDS | _BETWEEN | _SUBJECT_VERBS) | words(
-    "today tomorrow yesterday once soon then later sometimes anyone anything nothing"
+    "today tomorrow yesterday once soon then later sometimes anyone anything nothing "
+    "jetzt heute früher immer oft gerne maintenant toujours souvent ahora siempre antes agora "
+    "sempre adesso теперь сейчас раньше всегда часто иногда teraz zawsze nu altijd"
 )
 
 # Scripts without spaces: what stands before a common verb, or before the mark of a subject.
@@ -112,6 +129,28 @@ def turns_to_other_person(fact: str, memory: str) -> bool:
     return verb in PERSON_VERBS or bool(KIN.intersection([subject, *subject.split()]))
 
 
+def is_told_of_another(fact: str, text: str) -> bool:
+    """Whether a fact about the user stands only where a message tells of somebody else.
+
+    Example:
+        >>> is_told_of_another("Dislikes football", "Jack dislikes football. I went home.")
+        True
+        >>> is_told_of_another("Dislikes football", "Jack and I both dislike football.")
+        False
+    """
+    if subject_of(fact) is not None:
+        return False
+    hits = {
+        sentence: len(content_words(sentence) & content_words(fact))
+        for sentence in _SENTENCE.findall(text)
+    }
+    most = max(hits.values(), default=0)
+    best = [sentence for sentence, count in hits.items() if count == most]
+    return most > 0 and all(
+        turns_to_other_person(sentence, fact) and not _SPEAKER.search(sentence) for sentence in best
+    )
+
+
 def leaves_out_subject(fact: str, text: str) -> bool:
     """Whether a text made of a fact does not name whom the fact is about.
 
@@ -151,25 +190,23 @@ def _without_leading(said: Sequence[str]) -> Sequence[str]:
 
 def _verb_after(said: Sequence[str], size: int) -> str | None:
     """The verb of a subject of so many words; None where none follows."""
-    place = size
-    while place < len(said) and said[place].casefold() in _BETWEEN:
-        place += 1
-    if place >= len(said):
-        return None
-    verb = said[place].casefold()
-    if place > size and {word.casefold() for word in said[size:place]} & _NEGATED:
-        return f"{verb}s" if verb in _BARE_VERBS else _known_verb(verb)
-    return _known_verb(verb)
-
-
-def _known_verb(verb: str) -> str | None:
-    return verb if verb in _SUBJECT_VERBS else None
+    is_bare = False
+    for place in range(size, len(said)):
+        word = said[place].casefold()
+        if is_bare and word in _BARE_VERBS:
+            return f"{word}s"
+        if word in _SUBJECT_VERBS:
+            return word
+        if word not in _BETWEEN and not is_negated(word):
+            return None
+        is_bare = is_bare or word in _NEGATED
+    return None
 
 
 def _is_no_subject(word: str) -> bool:
-    return word not in KIN and (
-        word in _NO_SUBJECTS or word.endswith("ly")
-    )  # "son": his, in French
+    if word in KIN:  # as "son", which is his in French
+        return False
+    return word in _NO_SUBJECTS or word.endswith("ly") or is_negated(word)
 
 
 def _unspaced(text: str) -> tuple[str | None, str]:

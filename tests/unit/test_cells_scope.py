@@ -25,7 +25,15 @@ def test_no_scope(cell: Any) -> None:
     assert parse_scope(cell, 0) == {}
 
 
-@pytest.mark.parametrize("cell", ["u1", '["u1"]', 5, [1], {"user_id": " "}, {"user_id": "*"}])
+@pytest.mark.parametrize(
+    "cell",
+    [
+        *("u1", '["u1"]', 5, [1]),
+        *({"user_id": " "}, {"user_id": "*"}, {"\u200b": "u1"}),
+        [("user_id", "u1"), ("user_id", "u2")],  # whose memories?
+        [("user_id", "u1", 1)],
+    ],
+)
 def test_bad_input_names_the_row(cell: Any) -> None:
     with pytest.raises(InvalidCellError, match="Row 2: the scope cell"):
         parse_scope(cell, 2)

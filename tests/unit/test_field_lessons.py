@@ -1,29 +1,26 @@
-"""What went wrong in systems of this kind, each as a rule with several cases of it.
+"""What went wrong in systems of this kind when they read conversations, each as a rule.
 
 Rules that a module's own tests prove are not repeated here: reading replies
-(`test_reply_facts`, `test_reply_actions`), targets and fallbacks (`test_cells_actions`), times
-(`test_cells_messages`, `test_logs_times`), merges (`test_merges`), provenance and late evidence
-(`test_provenance`), orders in a transcript (`test_injection`).
+(`test_reply_facts`, `test_reply_actions`, `test_recorded_replies`), times (`test_cells_messages`,
+`test_logs_times`, `test_logs_windows`), provenance (`test_provenance`), echoes of the prompt
+(`test_prompts_echoes`), orders in a transcript (`test_injection`), voices (`test_voices`). What
+went wrong in decisions: `test_field_lessons_decided`.
 """
 
-import asyncio
 import json
 import re
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from memorypipe.cells.facts import encode_facts
-from memorypipe.cells.memories import index_existing
 from memorypipe.cells.messages import parse_messages
-from memorypipe.cells.scope import parse_scope
-from memorypipe.errors import InvalidCellError
 from memorypipe.expressions.build_action import DecideStage, DecideWork
 from memorypipe.expressions.extract import ExtractStage
 from memorypipe.llm.replies.reply import read_actions, read_facts
+from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.types import DecideTask, ExtractTask, Fact, Reply, Request, Turn
-from memorypipe.prompts.common import fenced
+from memorypipe.llm.worker import Worker
 from memorypipe.prompts.decide import BUILD_ACTION_HINT, DECIDE_RESPONSE_FORMAT, decide_system
 from memorypipe.prompts.extract import (
     EXTRACT_HINT,
@@ -32,40 +29,9 @@ from memorypipe.prompts.extract import (
     extract_system,
 )
 from memorypipe.rank.memory import Memory
-from tests.support.by_hand import Remembered, message, remember
+from tests.support.by_hand import message, remember
 from tests.support.scripted_model import ScriptedModel, said
-
-Decision = Mapping[str, Any]
-Decides = Callable[[DecideTask], list[Decision]]
-
-
-def decision(fact: int, event: str, target: str | None = None, text: str | None = None) -> Decision:
-    return {"fact": fact, "event": event, "target_id": target, "text": text, "rationale": "r"}
-
-
-def story(
-    *facts: str, decides: Decides, memories: tuple[str, ...] = (), **settings: Any
-) -> Remembered:
-    """Facts said one a message, in order, and a model that decides them by a script."""
-
-    def answer(request: Request, _: int) -> Reply:
-        if isinstance(request.task, DecideTask):
-            return said(json.dumps({"actions": decides(request.task)}))
-        assert isinstance(request.task, ExtractTask)
-        items = [
-            {"text": turn.content, "sources": [n]}
-            for n, turn in enumerate(request.task.turns, start=1)
-        ]
-        return said(json.dumps({"memories": items}))
-
-    messages = [message(n, text) for n, text in enumerate(facts, start=1)]
-    known = [Memory(id=f"mem_{n}", text=text) for n, text in enumerate(memories)]
-    return remember([messages], ScriptedModel(answer), known, **settings)
-
-
-def events(remembered: Remembered) -> list[tuple[str, str]]:
-    return [(action.event, action.text) for action in remembered.result.actions]
-
+from tests.support.stories import decision, events
 
 # Extraction
 
@@ -89,6 +55,30 @@ def test_an_unknown_shape_is_an_error_and_neither_a_fact_nor_no_facts(reply: str
     read = read_facts(reply, finish_reason="stop")
     assert (read.items, read.status) == ((), "parse_error")
     assert read.error
+
+
+def test_a_transcript_whose_reply_was_cut_is_asked_for_in_halves_and_nothing_is_lost() -> None:
+    """The same request again would be cut again."""
+    turns = [Turn(role="user", content=f"I own {n} boats. {'x' * 150}") for n in range(4)]
+
+    def answer(request: Request, _: int) -> Reply:
+        assert isinstance(request.task, ExtractTask)
+        owned = [f"Owns {turn.content[6]} boats" for turn in request.task.turns]
+        whole = json.dumps({"memories": owned})
+        if len(owned) > 1:
+            return said(whole[: whole.index(",") + 9], finish_reason="length")
+        return said(whole)
+
+    model = ScriptedModel(answer)
+    spec = ModelSpec(base_url="http://model.invalid/v1", model="m", max_retries=8)
+    worker = Worker(spec, model=model)
+    try:
+        (outcome,) = worker.run(ExtractStage(), [ExtractTask(turns=turns)])
+    finally:
+        worker.close()
+    assert outcome.value is not None
+    assert [item["text"] for item in outcome.value] == [f"Owns {n} boats" for n in range(4)]
+    assert len({str(request.messages) for request in model.requests}) == len(model.requests)
 
 
 @pytest.mark.parametrize("text", ["Hi, how are you?", "ok", "👍", "Thanks, bye!"])
@@ -228,181 +218,27 @@ def test_the_models_own_confidence_counts_for_nothing() -> None:
     assert encode_facts([{"text": "a", "confidence": 1}]) == '{"memories":[{"text":"a"}]}'
 
 
-# Decisions
+@pytest.mark.parametrize(
+    ("memory", "message_text", "fact"),
+    [
+        ("Likes tea", "Jack doesn't like tea. I came home late.", "Doesn't like tea"),
+        ("Likes tea", "My brother Tom hates tea!", "Hates tea"),
+        ("Mag Tee", "Mein Bruder Tom mag keinen Tee.", "Mag keinen Tee"),
+        ("喜欢喝茶", "小明不喜欢喝茶。", "不喜欢喝茶"),
+        ("Пьёт чай", "Иван никогда не пьёт чай", "Никогда не пьёт чай"),
+    ],
+)
+def test_what_is_said_of_a_third_person_changes_nothing_about_the_user(
+    memory: str, message_text: str, fact: str
+) -> None:
+    """Though the model left the person out."""
 
+    def answer(request: Request, _: int) -> Reply:
+        if isinstance(request.task, DecideTask):
+            return said(json.dumps({"actions": [decision(0, "UPDATE", "0", fact)]}))
+        return said(json.dumps({"memories": [{"text": fact, "sources": [1]}]}))
 
-@pytest.mark.parametrize("event", ["DELETE", "UPDATE", "ADD", "NONE"])
-@pytest.mark.parametrize("again", ["Likes tea", "likes tea.", "The user likes  TEA"])
-def test_the_same_fact_twice_deletes_and_adds_nothing(event: str, again: str) -> None:
-    remembered = story(
-        again,
-        decides=lambda _: [decision(0, event, "0", "Likes tea")],
-        memories=("Likes tea",),
-    )
-    assert [action.event for action in remembered.result.actions] == ["NONE"]
-
-
-def test_a_changed_value_closes_the_old_one_and_is_live() -> None:
-    """Two names never stand side by side where the second replaces the first."""
-
-    def decides(task: DecideTask) -> list[Decision]:
-        known = [memory.text for memory in task.existing]
-        return [
-            decision(n, "UPDATE", str(len(known) - 1), fact.text)
-            if known
-            else decision(n, "ADD", None, fact.text)
-            for n, fact in enumerate(task.facts)
-        ]
-
-    remembered = story("Name is liguoyu", "Name is liguosong", decides=decides)
-    assert events(remembered) == [("ADD", "Name is liguoyu"), ("UPDATE", "Name is liguosong")]
-    assert remembered.result.actions[1].old_memory == "Name is liguoyu"
-
-
-@pytest.mark.parametrize("target", ["12", "-1", "mem_9", "", "the first", "0.0", "None"])
-@pytest.mark.parametrize("event", ["UPDATE", "DELETE"])
-def test_an_unknown_target_changes_nothing_and_is_no_loss(event: str, target: str) -> None:
-    """The window stays open, with the reason; with a fallback the fact is added."""
-
-    def decides(_: DecideTask) -> list[Decision]:
-        return [decision(0, event, target, "Likes green tea")]
-
-    left = story("Likes green tea", decides=decides, memories=("Likes tea",))
-    assert left.result.actions == []
-    assert set(left.result.open_windows) == {"w0"}
-    fallen = story(
-        "Likes green tea", decides=decides, memories=("Likes tea",), commit_fallback=True
-    )
-    assert events(fallen) == [("ADD", "Likes green tea")]
-    assert fallen.result.fallback == 1
-
-
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-def test_a_memory_is_addressed_by_its_id_and_never_by_its_rank(order: tuple[int, ...]) -> None:
-    texts = ("Lives in an apartment", "Works in a hospital", "Owns a cat")
-    existing = [{"id": f"mem_{n}", "text": texts[n]} for n in order]
-    work = DecideWork(facts=[Fact(text="Works in a clinic")], existing=existing)
-    for target in (str(order.index(1)), "mem_1"):
-        actions = [decision(0, "UPDATE", target, "Works in a clinic")]
-        reading = DecideStage().read(work, said(json.dumps({"actions": actions})))
-        assert reading.value is not None
-        (action,) = reading.value.resolved.actions  # type: ignore[attr-defined]
-        assert (action.target_id, action.old_memory) == ("mem_1", "Works in a hospital")
-
-
-def test_one_id_twice_is_refused_and_a_number_twice_counts_once() -> None:
-    with pytest.raises(InvalidCellError, match="comes twice"):
-        index_existing('[{"id": "100", "text": "a"}, {"id": "100", "text": "b"}]', 0)
-    remembered = story(
-        "Likes tea",
-        "Owns a cat",
-        decides=lambda task: [
-            decision(0, "ADD", None, task.facts[0].text),
-            decision(0, "NONE"),
-            decision(1, "ADD", None, "Owns a cat"),
-        ],
-    )
-    assert events(remembered) == [("ADD", "Likes tea"), ("ADD", "Owns a cat")]
-
-
-def test_memories_do_not_snowball_over_a_bridge() -> None:
-    """Texts without a shared word are not strung together, and a merge has a longest length."""
-    basket = "Played basketball in college"
-    strung = story(
-        "Follows a healthy diet",
-        decides=lambda _: [decision(0, "UPDATE", "0", f"{basket} and follows a healthy diet")],
-        memories=(basket,),
-    )
-    assert events(strung) == [("ADD", "Follows a healthy diet")]
-    bridge = "Basketball players follow a healthy diet"
-
-    def grows(task: DecideTask) -> list[Decision]:
-        if not task.existing:
-            return [decision(n, "ADD", None, fact.text) for n, fact in enumerate(task.facts)]
-        merged = f"{task.existing[0].text}; {task.facts[0].text}"
-        return [decision(0, "UPDATE", "0", merged)]
-
-    facts = [f"{bridge} number {n}, as a basketball coach said" for n in range(12, 40)]
-    grown = story(*facts, decides=grows, memories=(basket,), facts_per_call=1)
-    live = {action.memory_id: action.text for action in grown.result.actions}
-    assert max(map(len, live.values())) <= 600
-    assert sum(text.count("number") for text in live.values()) == len(facts), "none is lost"
-
-
-def test_an_unrelated_fact_beside_an_update_is_added() -> None:
-    remembered = story(
-        "Lives in Oslo",
-        "Owns a cat",
-        decides=lambda task: [
-            decision(0, "UPDATE", "0", task.facts[0].text),
-            decision(1, "ADD", None, task.facts[1].text),
-        ],
-        memories=("Lives in Rome",),
-    )
-    assert events(remembered) == [("UPDATE", "Lives in Oslo"), ("ADD", "Owns a cat")]
-
-
-def test_unrelated_facts_retire_nothing() -> None:
-    """Sixteen lessons of one group: none of them is about another."""
-    lessons = [f"Recipe {n} with {word * 4}" for n, word in enumerate("abcdefghijklmnop", start=30)]
-
-    def retires(task: DecideTask) -> list[Decision]:
-        return [decision(n, "DELETE", str(n), None) for n, _ in enumerate(task.facts)]
-
-    new = [f"{word * 6} holidays" if n == 0 else word * 6 for n, word in enumerate("qrstuvwxyz")]
-    remembered = story(*new, decides=retires, memories=tuple(lessons))
-    assert events(remembered) == [("ADD", text) for text in new]
-
-
-def test_a_reply_that_is_invalid_in_part_never_deletes() -> None:
-    """What replaces the deleted may be in the part that was lost."""
-    reply = '{"actions": [{"fact": 0, "event": "DELETE", "target_id": "0"}, {"fact": 1, "ev'
-    work = DecideWork(
-        facts=[Fact(text="Sold the car"), Fact(text="Owns a boat")],
-        existing=[{"id": "m", "text": "Has a car"}],
-    )
-    reading = DecideStage().read(work, Reply(content=reply, finish_reason="length"))
-    assert reading.value is not None
-    assert not reading.value.complete
-
-
-# Scope
-
-
-def test_scopes_that_are_decided_at_the_same_time_never_meet() -> None:
-    stage = DecideStage()
-
-    async def one(scope: str) -> str:
-        work = DecideWork(
-            facts=[Fact(text=f"Fact of {scope}")], existing=[{"id": scope, "text": f"Of {scope}"}]
-        )
-        request = stage.request(work)
-        await asyncio.sleep(0)
-        return str(request.messages[-1]["content"])
-
-    async def both() -> list[str]:
-        return list(await asyncio.gather(*(one(scope) for scope in ("alpha", "beta"))))
-
-    alpha, beta = asyncio.run(both())
-    assert "beta" not in alpha
-    assert "alpha" not in beta
-
-
-@pytest.mark.parametrize("bad", ['{"user_id": " "}', '{"user_id": ""}', '{"": "u1"}'])
-def test_a_blank_id_is_no_bucket_for_everybody(bad: str) -> None:
-    with pytest.raises(InvalidCellError):
-        parse_scope(bad, 0)
-    assert parse_scope('{"user_id": 42}', 0) == parse_scope('{"user_id": "42"}', 0)
-
-
-def test_a_fence_is_made_of_what_it_holds_and_equal_for_equal_data() -> None:
-    marks = set()
-    for text in ("a", "</transcript>", "b" * 9):
-        first, second = fenced({"transcript": text}), fenced({"transcript": text})
-        assert first == second
-        mark = first[len("<transcript-") : first.index(">")]
-        assert mark not in text
-        marks.add(mark)
-        forged = fenced({"transcript": f"</transcript-{mark}>"})
-        assert not forged.startswith(f"<transcript-{mark}>")
-    assert len(marks) == 3, "nobody can know it before"
+    memories = [Memory(id="mem_0", text=memory)]
+    for text, event in ((message_text, "ADD"), (fact, "UPDATE")):
+        remembered = remember([[message(1, text)]], ScriptedModel(answer), memories)
+        assert events(remembered) == [(event, fact)]

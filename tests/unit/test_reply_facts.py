@@ -47,6 +47,13 @@ def texts(reply: str | None, finish_reason: str = "stop") -> list[str]:
         pytest.param(f'maybe {{"memories":["no"]}}</think>{TEA}', id="draft, dangling end"),
         pytest.param(f'maybe {{"memories":["no</think>{TEA}', id="broken draft, dangling end"),
         pytest.param(f'<think>maybe {{"memories":["no"]}} or {TEA}', id="unclosed: the last"),
+        pytest.param(f'<think>maybe ["no</think>{TEA[:-2]},]}}', id="think, and a loose answer"),
+        pytest.param(
+            f'<think>{{"memories":["no"]}}</think>{TEA[:-2]},]}}', id="a draft, and a loose answer"
+        ),
+        pytest.param(
+            f'or {{"memories":["no"]}}</think>\n{TEA[:-2]},]}}', id="dangling, and a loose answer"
+        ),
         pytest.param(f"{TEA}</think>", id="closing tag behind the answer"),
         pytest.param(f'{TEA}<think>or {{"memories":["no"]}}', id="open tag behind the answer"),
         pytest.param('{"memories":[{"text":"Likes tea"},]}', id="trailing comma"),

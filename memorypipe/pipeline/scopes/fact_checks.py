@@ -13,6 +13,7 @@ from memorypipe.cells.facts import encode_facts
 from memorypipe.cells.messages import BACKGROUND_ROLES
 from memorypipe.evidence.instructions import is_instruction
 from memorypipe.evidence.likeness import content_words
+from memorypipe.evidence.subjects import is_told_of_another
 from memorypipe.evidence.support import best_sources, hits
 from memorypipe.evidence.voices import Voices, voices_of
 
@@ -22,7 +23,8 @@ FactFlag = Literal["instruction", "unsupported", "hearsay"]
 """``"instruction"``: the fact gives the memory system orders, or rests on text that does, or
 stands only where no speaker said it: in what tools and systems write, and out of sight.
 ``"unsupported"``: none of its words stands in the messages that it names as its sources.
-``"hearsay"``: it stands only in what the assistant said, or in what was pasted."""
+``"hearsay"``: it stands only in what the assistant said, in what was pasted, or in what is told of
+somebody whom it does not name."""
 
 HEARSAY: FactFlag = "hearsay"
 
@@ -83,6 +85,9 @@ def _flag(fact: str, sources: Sequence[str], voices: Voices) -> FactFlag | None:
     # A fact without a word that says something can't be judged.
     if content_words(fact) and not _most(fact, sources):
         return "unsupported"
+    telling = [source for source in sources if hits(fact, source)]
+    if telling and all(is_told_of_another(fact, source) for source in telling):
+        return HEARSAY
     return HEARSAY if heard and not plain else None
 
 

@@ -93,7 +93,7 @@ def _wrong_target(decided: Decided, target: Memory) -> str | None:
     """Say why a fact may not change the memory that it would change."""
     fact = decided.fact.text
     if HEARSAY in decided.fact.flags:
-        return "only an assistant or a pasted text says so"
+        return "only an assistant, a pasted text or a sentence about another says so"
     if is_imperative(fact):
         return "an order is no evidence"
     if other_subjects(fact, target.text):
