@@ -4,16 +4,31 @@ A memory that was shown to the model must not be extracted again: it would confi
 """
 
 import re
+from functools import lru_cache
 
 __all__ = ["drop_recalled"]
 
-# <memory>, <memories>, <user_memories>, <recalled-memories>, … with or without attributes.
+# <memory>, <memories>, <user_memories>, <recalled-memories>, <memory_context>, … with or without
+# attributes, in angle or square brackets.
+_KINDS = (
+    "user|recalled|relevant|retrieved|saved|stored|known|past|previous|existing|agent|assistant|"
+    "episodic|semantic|core|session|chat|conversation|hindsight|long[_-]term|short[_-]term"
+)
+_PARTS = "context|blocks?|bank|list|section|entries|entry|results|items"
+_NAME = re.compile(
+    rf"(?:(?:{_KINDS})[_-]){{0,2}}memor(?:y|ies)(?:[_-](?:{_PARTS}))?"
+    r"|(?:claude-mem|supermemory|recalled|long[_-]term)[_-]context"
+)
 _TAG = re.compile(
-    r"<(?P<close>/?)"
-    r"(?P<name>(?:(?:user|recalled|relevant|retrieved|saved|long[_-]term)[_-])?memor(?:y|ies))"
-    r"(?:\s[^<>]*)?>",
+    r"<(?P<close>/?)(?P<name>[a-z_-]{6,40})(?:\s[^<>]*)?>"
+    r"|\[(?P<closes>/?)(?P<named>[a-z_-]{6,40})(?:\s[^\[\]]*)?\]",
     re.IGNORECASE,
 )
+
+
+@lru_cache(maxsize=1024)
+def _is_recalled(name: str) -> bool:
+    return bool(_NAME.fullmatch(name))
 
 
 def drop_recalled(text: str) -> str:
@@ -46,8 +61,11 @@ def _blocks(text: str) -> list[tuple[int, int]]:
     open_tags: list[tuple[str, int]] = []
     blocks: list[tuple[int, int]] = []
     for tag in _TAG.finditer(text):
-        name = tag["name"].lower()
-        if not tag["close"]:
+        name = (tag["name"] or tag["named"]).lower()
+        if not _is_recalled(name):
+            continue
+        name = f"[{name}" if tag["named"] else name
+        if not (tag["close"] or tag["closes"]):
             open_tags.append((name, tag.start()))
             continue
         while open_tags:

@@ -1,10 +1,11 @@
 """What went wrong in systems of this kind when they read conversations, each as a rule.
 
 Rules that a module's own tests prove are not repeated here: reading replies
-(`test_reply_facts`, `test_reply_actions`, `test_recorded_replies`), times (`test_cells_messages`,
-`test_logs_times`, `test_logs_windows`), provenance (`test_provenance`), echoes of the prompt
-(`test_prompts_echoes`), orders in a transcript (`test_injection`), voices (`test_voices`). What
-went wrong in decisions: `test_field_lessons_decided`.
+(`test_reply_facts`, `test_reply_almost_json`, `test_reply_actions`, `test_recorded_replies`),
+times (`test_cells_messages`, `test_logs_times`, `test_logs_windows`), what is no statement of a
+speaker (`test_logs_messages`, `test_logs_recalled`, `test_voices`), provenance
+(`test_provenance`), echoes of the prompt (`test_prompts_echoes`), orders in a transcript
+(`test_injection`). What went wrong in decisions: `test_field_lessons_decided`.
 """
 
 import json

@@ -15,11 +15,21 @@ from memorypipe.logs.recalled import drop_recalled
         "relevant-memories",
         "retrieved_memory",
         "Long-Term-Memory",
+        "memory_context",
+        "memory-context",
+        "hindsight_memories",
+        "claude-mem-context",
+        "supermemory-context",
+        "episodic_memory",
+        "past_memories",
+        "user_long_term_memories",
+        "MEMORY_BLOCK",
     ],
 )
 def test_a_block_of_recalled_memories_is_dropped(tag: str) -> None:
-    text = f"Hello.\n<{tag} n='2'>\nLikes tea.\nOwns a dog.\n</{tag}>\nWhat now?"
-    assert drop_recalled(text) == "Hello.\n\nWhat now?"
+    for opened, closed in ((f"<{tag} n='2'>", f"</{tag}>"), (f"[{tag}]", f"[/{tag}]")):
+        text = f"Hello.\n{opened}\nLikes tea.\nOwns a dog.\n{closed}\nWhat now?"
+        assert drop_recalled(text) == "Hello.\n\nWhat now?"
 
 
 def test_nested_blocks_go_whole() -> None:
@@ -34,6 +44,10 @@ def test_nested_blocks_go_whole() -> None:
         "closing </memories> only",
         "<memorial>kept</memorial>",
         "a < b and memory > c",
+        "see [memory] and [memories] in the list",
+        "<memory> opened, [/memory] closed otherwise",
+        "<shared_memory>a segment of an operating system</shared_memory>",
+        "<context>what I am working on</context>",
         "",
     ],
 )

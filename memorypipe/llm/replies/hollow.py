@@ -9,10 +9,36 @@ from typing import Any, Literal
 
 from memorypipe.llm.replies.lenient_json import CutObject, Elided
 
-__all__ = ["is_elision", "says_more", "why_hollow"]
+__all__ = ["is_elision", "says_more", "says_none", "why_hollow"]
 
 # Dots as a text: "and so on", not an item.
 _DOTS = re.compile(r"[\s(\[{]*(?:\.{2,}|…+)[\s)\]}]*")
+
+# An item that says that there is none.
+_WHAT = r"(?:facts?|memor(?:y|ies)|information|details?|data)"
+_KIND = (
+    r"(?:(?:durable|new|relevant|lasting|personal|specific|user|explicit|clear|significant|further|"
+    r"additional|long-term|other|useful|memorable)[\s,]+){0,3}"
+)
+_WHERE = (
+    r"(?: (?:about the user|to (?:store|save|extract|remember|keep)|here"
+    r"|(?:(?:is|are|was|were|has been|have been|can be|could be) )?(?:found|present|available"
+    r"|extracted|mentioned|given|provided|shared|stated|identified|detected)"
+    r"|in (?:the|this) (?:\w+ )?(?:transcript|conversation|messages?|dialogue|text|chat))){0,3}"
+)
+_NONE = re.compile(
+    r"[\s(\[\"'*_-]*(?:"
+    r"n/?a|none|null|nil|nothing(?: (?:durable|new|relevant|found|to (?:store|save|remember)))?"
+    rf"|(?:there (?:are|is|were|was) )?no {_KIND}{_WHAT}{_WHERE}"
+    r"|keine?(?: (?:dauerhaften|neuen))?(?: (?:fakten|informationen|angaben))?(?: gefunden)?"
+    r"|aucune?(?: (?:fait|information|souvenir)s?)?(?: (?:durable|trouvée?)s?){0,2}"
+    r"|ning[uú]n[oa]?(?: (?:hecho|dato|recuerdo)s?)?|nenhuma?(?: (?:fato|facto|memória)s?)?"
+    r"|nessun[oa]?(?: (?:fatto|informazione|ricordo))?|нет(?: (?:фактов|информации|данных))?"
+    r"|无|無|没有|(?:没有|无)(?:任何|持久的?|新的?|相关)*(?:事实|信息|记忆|内容)"
+    r"|なし|特になし|(?:事実|情報|記憶)(?:は)?(?:ありません|なし)|없음"
+    r")[\s)\]\"'*_.!。-]*",
+    re.IGNORECASE,
+)
 
 _FAILED = ("error", "errors", "refusal", "exception")
 _STATES = frozenset({"error", "failed", "failure", "refused", "incomplete", "in_progress"})
@@ -44,6 +70,21 @@ def is_elision(item: Any) -> bool:
         texts = [value for value in item.values() if isinstance(value, str)]
         return bool(texts) and all(map(is_elision, texts)) and not isinstance(item, CutObject)
     return isinstance(item, str) and bool(_DOTS.fullmatch(item))
+
+
+def says_none(item: Any) -> bool:
+    """Whether an item only says that there is no item.
+
+    Example:
+        >>> says_none("No durable facts found."), says_none({"text": "N/A"})
+        (True, True)
+        >>> says_none("No peanuts for the user")
+        False
+    """
+    if isinstance(item, dict):
+        texts = [value for value in item.values() if isinstance(value, str) and value.strip()]
+        return len(texts) == 1 and says_none(texts[0])
+    return isinstance(item, str) and bool(_NONE.fullmatch(item))
 
 
 def says_more(value: Any) -> bool:

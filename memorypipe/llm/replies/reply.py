@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from memorypipe.llm.replies.hollow import is_elision, says_more, why_hollow
+from memorypipe.llm.replies.hollow import is_elision, says_more, says_none, why_hollow
 from memorypipe.llm.replies.lenient_json import UNREADABLE, CutArray, CutObject
 from memorypipe.llm.replies.scan import ITEMS, NO_ANSWER, find_answer
 from memorypipe.llm.replies.shapes import (
@@ -174,7 +174,7 @@ def read_facts(
         >>> read_facts('["Likes tea"]', finish_reason="stop").items
         ({'text': 'Likes tea'},)
     """
-    read = _read(content, finish_reason, refusal, _FACT_WRAPPERS, _fact)
+    read = _read(content, finish_reason, refusal, _FACT_WRAPPERS, _fact, says_none)
     return ReadFacts(
         items=read.kept,
         dropped_items=read.dropped,
@@ -199,7 +199,7 @@ def read_actions(
         >>> read_actions(reply, finish_reason="stop").items[0]["event"]
         'NONE'
     """
-    read = _read(content, finish_reason, refusal, _ACTION_WRAPPERS, _action)
+    read = _read(content, finish_reason, refusal, _ACTION_WRAPPERS, _action, lambda _: False)
     return ReadActions(
         items=read.kept,
         dropped_items=read.dropped,
@@ -210,12 +210,13 @@ def read_actions(
     )
 
 
-def _read(
+def _read(  # noqa: PLR0913, PLR0917  # a reply, and the four ways in which the two kinds differ
     content: str | None,
     finish_reason: str | None,
     refusal: str | None,
     wrappers: frozenset[str],
     parse: Callable[[Any], dict[str, Any] | None],
+    is_filler: Callable[[Any], bool],
 ) -> _Items:
     def is_item(value: Any) -> bool:
         return parse(value) is not None
@@ -228,11 +229,12 @@ def _read(
     if answer is None or (cut and answer.in_reasoning):
         return _nothing(text, cut=cut)
     given = [item for value in answer.values for item in items_of(value, wrappers, is_item)]
-    raw = [item for item in given if not is_elision(item)]
+    told = [item for item in given if not is_elision(item)]
+    raw = [item for item in told if not is_filler(item)]
     items = [item for item in map(parse, raw) if item is not None]
-    if not items and (why := why_hollow(text, answer.values, elided=len(given) > len(raw))):
+    if not items and (why := why_hollow(text, answer.values, elided=len(given) > len(told))):
         return _Items((), len(raw), 0, False, *why)
-    left_out = len(given) > len(raw) or any(map(says_more, answer.values))
+    left_out = len(given) > len(told) or any(map(says_more, answer.values))
     complete = answer.complete and not cut and not left_out
     dropped = len(raw) - len(items)
     status, error = _judge(len(items), dropped, complete=complete)
