@@ -1,5 +1,6 @@
 """A plan that is committed in parts ends as one that is committed at once."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memorypipe import MemoryPipeline, MemoryTable, Plan, ids
+from memorypipe import MemoryPipeline, MemoryTable, Plan, RunSummary, ids
 from memorypipe.errors import InvalidArgumentError, RunConflictError
 from memorypipe.pipeline.planning_config import Progress
 from memorypipe.pipeline.runs.folder import RunFolder
@@ -199,3 +200,23 @@ def test_an_import_is_committed_whole(tmp_path: Path) -> None:
     plan = write_plan(uri, "i1", plan_actions(add("Likes tea")), manifest={"kind": "import"})
     with pytest.raises(InvalidArgumentError, match="'i1' is an import"):
         pipeline(uri).apply(plan, sample=0.5)
+
+
+def test_whoever_applies_the_same_plan_meanwhile_waits_and_finds_it_done(plan: Plan) -> None:
+    arrived = threading.Event()
+    summaries: list[RunSummary] = []
+    other = pipeline(plan.table_uri, lambda _progress: arrived.set())
+    second = threading.Thread(target=lambda: summaries.append(other.apply(plan, commit_every=5)))
+
+    def after_first_part(_progress: Progress) -> None:
+        if not arrived.is_set() and MemoryTable.exists(plan.table_uri):
+            second.start()
+            assert arrived.wait(60)
+            second.join(1.0)
+            assert opened(plan).runs()["part"].to_pylist() == [0]
+
+    first = pipeline(plan.table_uri, after_first_part).apply(plan, commit_every=5)
+    second.join(60)
+    (found,) = summaries
+    assert (first.status, found.status, first.added, found.added) == ("done", "done", 24, 24)
+    assert opened(plan).runs()["part"].to_pylist() == [0, 1, 2]

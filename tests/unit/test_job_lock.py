@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from memorypipe.errors import PlanError
-from memorypipe.pipeline.runs.job_lock import check_alone, one_at_a_time
+from memorypipe.pipeline.runs.folder import RunFolder
+from memorypipe.pipeline.runs.job_lock import check_alone, check_alone_in, one_at_a_time
 from memorypipe.schema import WINDOWS
 
 NOW = datetime(2025, 1, 1, 12, tzinfo=UTC)
@@ -123,6 +124,37 @@ def test_a_run_whose_process_is_gone_from_this_machine_is_taken_over_at_once(
             run_id="mine",
             now=NOW,
         )
+
+
+def test_a_run_whose_plan_is_being_applied_is_at_work_still(tmp_path: Path) -> None:
+    windows(tmp_path / "theirs", "m1")
+    under_way(tmp_path / "theirs", status="planned")
+    with (
+        RunFolder(tmp_path / "theirs").applying(),
+        pytest.raises(PlanError, match=r"'theirs' is at work .* its plan is being applied"),
+    ):
+        check_alone(windows(tmp_path / ".one", "m1"), tmp_path, run_id="mine", now=NOW)
+    check_alone(windows(tmp_path / ".two", "m1"), tmp_path, run_id="mine", now=NOW)
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [(None, None), (None, "a"), ("a", None), ("a", "a")])
+def test_two_runs_do_not_decide_again_over_the_same_memories(
+    tmp_path: Path, theirs: str | None, ours: str | None
+) -> None:
+    (tmp_path / "theirs").mkdir()
+    under_way(tmp_path / "theirs", kind="consolidation", scope_key=theirs)
+    with pytest.raises(PlanError, match=r"Run 'theirs' is at work on .* memories .*4711"):
+        check_alone_in(ours, tmp_path, run_id="mine", now=NOW)
+    under_way(tmp_path / "theirs", kind="consolidation", scope_key=theirs, status="planned")
+    check_alone_in(ours, tmp_path, run_id="mine", now=NOW)
+    under_way(tmp_path / "theirs")
+    check_alone_in(ours, tmp_path, run_id="mine", now=NOW)
+
+
+def test_memories_of_other_scopes_may_be_decided_again_side_by_side(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    under_way(tmp_path / "theirs", kind="consolidation", scope_key="a")
+    check_alone_in("b", tmp_path, run_id="mine", now=NOW)
 
 
 def test_a_run_of_the_same_name_and_one_without_windows_are_not_looked_at(tmp_path: Path) -> None:

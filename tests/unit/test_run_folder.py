@@ -39,6 +39,25 @@ def test_a_run_that_came_to_its_end_is_taken_over(tmp_path: Path, status: str) -
     assert _take(tmp_path).read_json("run")["status"] == "running"
 
 
+def test_a_run_whose_plan_is_being_applied_is_not_taken_over(tmp_path: Path) -> None:
+    folder = _take(tmp_path)
+    folder.write_json("run", {**folder.read_json("run"), "status": "planned"})
+    with folder.applying():
+        assert folder.is_applied_now()
+        with pytest.raises(PlanError, match=r"The plan of run 'r' is being applied"):
+            _take(tmp_path)
+    assert not folder.is_applied_now()
+    _take(tmp_path)
+
+
+def test_nothing_is_made_where_the_plan_of_a_run_that_is_not_there_is_applied(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(PlanError, match="no such run"), RunFolder(tmp_path / "r").applying():
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_an_earlier_try_left_without_a_record_is_gone(tmp_path: Path) -> None:
     (tmp_path / "runs" / "r" / "facts").mkdir(parents=True)
     assert not (_take(tmp_path).path / "facts").exists()

@@ -53,21 +53,22 @@ def apply_plan(
             clock=config.clock,
         )
     started = time.monotonic()
+    folder = RunFolder.of(plan.table_uri, plan.run_id)
     summary = plan.summary()
     config.on_progress(Progress(stage="commit", done=0, total=summary.windows))
-    done = _commit(plan, config, scope, max_retired, accept_guards)
-    if done is not None and done.of and not done.scopes:
-        # No scope falls into the sample: nothing is committed, and the plan waits as before.
-        return replace(summary, scopes=done.of, scopes_left=done.of)
-    summary = _with_commit(summary, done)
-    summary = replace(
-        summary,
-        status=_status(summary),
-        committed=True,
-        wall_s=round(summary.wall_s + time.monotonic() - started, 3),
-    )
-    folder = RunFolder.of(plan.table_uri, plan.run_id)
-    write_record(folder, {**folder.read_json("run"), **summary.to_dict()})
+    with folder.applying():
+        done = _commit(plan, config, scope, max_retired, accept_guards)
+        if done is not None and done.of and not done.scopes:
+            # No scope falls into the sample: nothing is committed, and the plan waits as before.
+            return replace(summary, scopes=done.of, scopes_left=done.of)
+        summary = _with_commit(summary, done)
+        summary = replace(
+            summary,
+            status=_status(summary),
+            committed=True,
+            wall_s=round(summary.wall_s + time.monotonic() - started, 3),
+        )
+        write_record(folder, {**folder.read_json("run"), **summary.to_dict()})
     config.on_progress(Progress(stage="commit", done=summary.windows, total=summary.windows))
     return summary
 

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ import pyarrow.parquet as pq
 
 from memorypipe.errors import PlanError
 from memorypipe.llm.owner import Owner
+from memorypipe.pipeline.runs.file_lock import is_locked, locked
 from memorypipe.table.run_status import is_under_way
 
 __all__ = ["OPEN_WINDOWS", "SCOPES", "RunFolder"]
@@ -51,6 +53,12 @@ SCOPES = pa.schema(
 
 # Rows that are read at once from a part: a worker takes a few windows or scopes out of it.
 _GROUP_ROWS = {"windows": 64, "facts": 1_024}
+
+
+# The file whose lock is held by whoever applies the plan.
+_APPLYING = ".applying"
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class RunFolder:
@@ -88,10 +96,17 @@ class RunFolder:
         finally:
             shutil.rmtree(path, ignore_errors=True)
 
-    def become(self, run_id: str, *, now: datetime) -> "RunFolder":
+    def become(
+        self, run_id: str, *, now: datetime, told: Mapping[str, Any] = _NOTHING
+    ) -> "RunFolder":
         """Turn a scratch folder into the folder of a run; what an earlier try left is gone.
 
         From then on it says that the run goes on: nobody else may take it.
+
+        Args:
+            run_id: The run.
+            now: The time.
+            told: What else its record says.
 
         Raises:
             PlanError: If another process is at work on this run.
@@ -103,7 +118,7 @@ class RunFolder:
         times = {"started_at": at, "heartbeat_at": at}
         done = {"stage": "windows", "windows": 0, "windows_done": 0}
         who = {"run_id": run_id, "host": owner.host, "pid": owner.pid}
-        self.write_json("run", {**who, "status": "running", **times, **done})
+        self.write_json("run", {**who, "status": "running", **times, **done, **told})
         shutil.rmtree(folder.path, ignore_errors=True)
         try:
             return RunFolder(self.path.rename(folder.path))
@@ -111,6 +126,21 @@ class RunFolder:
             # Somebody else was faster by a moment, or the disk fails.
             folder.check_idle(now)
             raise
+
+    @contextmanager
+    def applying(self) -> Iterator[None]:
+        """Let one process at a time apply the plan of the run; the next one waits.
+
+        Raises:
+            PlanError: If there is no such run.
+        """
+        self.read_json("run")
+        with locked(self.path / _APPLYING):
+            yield
+
+    def is_applied_now(self) -> bool:
+        """Whether a process is at it."""
+        return is_locked(self.path / _APPLYING)
 
     def check_idle(self, now: datetime) -> None:
         """Check that nobody is at work on the run.
@@ -120,6 +150,11 @@ class RunFolder:
         """
         if not (self.path / "run.json").exists():
             return
+        if self.is_applied_now():
+            raise PlanError(
+                f"The plan of run {self.path.name!r} is being applied: wait for that, and start "
+                "again."
+            )
         record = self.read_json("run")
         if is_under_way(record, now):
             raise PlanError(

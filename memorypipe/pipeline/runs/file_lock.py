@@ -1,0 +1,45 @@
+"""Locks that processes hold on files: the operating system takes them back, however one ends.
+
+A file system without locks lets everybody in at once.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+__all__ = ["is_locked", "locked"]
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file; whoever comes meanwhile waits.
+
+    Args:
+        path: The file, which is made where it is not there; its folder is.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)  # which gives the lock back
+
+
+def is_locked(path: Path) -> bool:
+    """Tell whether somebody holds the lock of a file, which need not be there."""
+    try:
+        handle = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return False
