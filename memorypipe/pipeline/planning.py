@@ -1,6 +1,5 @@
 """Planning: cut windows, extract facts, decide actions, and write all of it down."""
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -21,10 +20,10 @@ from memorypipe.pipeline.deciding import Decider, decide_actions
 from memorypipe.pipeline.extraction import extract_facts
 from memorypipe.pipeline.id_keys import key_of
 from memorypipe.pipeline.on_ray import arrow_batches
-from memorypipe.pipeline.planning_config import PlanConfig, Progress, ProgressStage
+from memorypipe.pipeline.planning_config import PlanConfig
 from memorypipe.pipeline.plans.plan import Plan
-from memorypipe.pipeline.runs.accounting import Accounts, call_totals, fact_totals
-from memorypipe.pipeline.runs.coordination import Coordination
+from memorypipe.pipeline.recorded import RecordedPlanning
+from memorypipe.pipeline.runs.accounting import call_totals, fact_totals
 from memorypipe.pipeline.runs.folder import RunFolder
 from memorypipe.pipeline.runs.identity import (
     WindowDigest,
@@ -33,20 +32,16 @@ from memorypipe.pipeline.runs.identity import (
     describe_stage,
     make_run_id,
 )
-from memorypipe.pipeline.runs.interrupts import drained_first
 from memorypipe.pipeline.runs.job_lock import check_alone, one_at_a_time
-from memorypipe.pipeline.runs.record import Heartbeat, RunRecord
 from memorypipe.pipeline.runs.request import RunRequest
-from memorypipe.pipeline.runs.summary import RunStatus, RunSummary
 from memorypipe.pipeline.scope_results import SCOPE_RESULTS, write_results
 from memorypipe.pipeline.scopes.carrying import carried_columns
 from memorypipe.pipeline.scopes.text_vectors import settled_settings
 from memorypipe.pipeline.sorting import Sorter
 from memorypipe.pipeline.told_before import ToldBefore
 from memorypipe.schema import FACTS, WINDOWS
-from memorypipe.table.run_status import EVERY_S
 
-__all__ = ["Planning", "ending"]
+__all__ = ["Planning"]
 
 # In this order windows are written down, whatever the order in which they come.
 _IN_ORDER = ("scope_key", "event_time", "conversation_id", "window_index", "window_id")
@@ -61,7 +56,7 @@ _SORTING = ".sorting"
 _PACKAGES = ("memorypipe", "ray", "pyarrow", "pylance")
 
 
-class Planning:
+class Planning(RecordedPlanning):
     """One planning, from the log to the files of its run.
 
     Args:
@@ -71,18 +66,11 @@ class Planning:
     """
 
     def __init__(self, config: PlanConfig, log: ConversationLog, request: RunRequest) -> None:
-        self._config = config
+        super().__init__(config, config.extract, config.decide, first="windows")
         self._log = log
         self._request = request
-        self._started = time.monotonic()
         self._cut = 0
         self._batch: dict[str, int] | None = None
-        self._progress = Progress(stage="windows", done=0, total=None)
-        specs = (config.extract.spec, config.decide.spec)
-        self._accounts = Accounts(
-            bounds=config.bounds, has_prices=any(spec.prices is not None for spec in specs)
-        )
-        self._coordination = Coordination.of(config.table_uri, config.bounds, config.budget)
         self._base = BaseTable.read(
             config.table_uri,
             request,
@@ -101,20 +89,9 @@ class Planning:
             folder = self._cut_windows()
             if self._cut:
                 self._accounts.begin("extract")
-            record = RunRecord(folder, lambda: self._describe(folder), clock=self._config.clock)
-            try:
-                record.write()
-                beat = Heartbeat(record.write, every_s=EVERY_S)
-                with beat, drained_first(self._coordination.drain):
-                    counts = self._work(folder)
-            except BaseException as error:
-                record.write(**ending(error))
-                raise
-            folder.write_json("manifest", self._manifest(folder.path.name))
-            record.write(**self._summary(folder, counts).to_dict())
+            return self._recorded(folder, lambda: self._work(folder))
         finally:
             self._coordination.close()
-        return Plan(self._config.table_uri, folder.path.name)
 
     def _work(self, folder: RunFolder) -> Counter[str]:
         """Extract and decide the windows that were cut; count as `write_results`."""
@@ -249,14 +226,6 @@ class Planning:
             folder.write_table("actions", carried_columns(actions, self._request.carried))
         return counts
 
-    def _report(self, stage: ProgressStage, done: int, total: int | None) -> None:
-        self._progress = Progress(stage=stage, done=done, total=total)
-        self._config.on_progress(self._progress)
-
-    def _read_counts(self) -> None:
-        if (counted := self._coordination.totals()) is not None:
-            self._accounts.told(counted)
-
     def _stages(self) -> dict[str, Any]:
         config = self._config
         return {
@@ -296,55 +265,17 @@ class Planning:
     def _versions(self) -> dict[str, str]:
         return {name: version(name) for name in _PACKAGES}
 
-    def _summary(self, folder: RunFolder, counts: Counter[str]) -> RunSummary:
-        """Give the numbers of a planning that came to its end."""
-        self._coordination.settle()
-        counted = self._accounts.summary()
-        return replace(
-            self._so_far(folder, "stopped" if counted["stopped_by"] else "planned"),
-            windows_failed=counts["open"],
-            added=counts["ADD"],
-            updated=counts["UPDATE"],
-            deleted=counts["DELETE"],
-            none=counts["NONE"],
-        )
-
-    def _so_far(self, folder: RunFolder, status: RunStatus) -> RunSummary:
-        return RunSummary(
-            run_id=folder.path.name,
-            status=status,
-            conversations=self._log.conversations,
-            windows=self._cut,
-            rejected_lines=len(self._log.rejects),
-            wall_s=round(time.monotonic() - self._started, 3),
-            model=self._models(),
-            batch=self._batch,
-            request=self._request.to_dict(),
-            budget=self._coordination.budget(),
-            undated=self._log.undated if self._request.selection.has_period else 0,
-            changed=changes(self._base.last_asked, asked_of(self._asked())),
-            **self._accounts.summary(),
-        )
-
-    def _describe(self, folder: RunFolder) -> dict[str, Any]:
-        """Describe the run as it is now, for its record; any thread may ask."""
-        self._read_counts()
-        progress = self._progress
+    def _about(self) -> dict[str, Any]:
         return {
-            **self._so_far(folder, "running").to_dict(),
-            **self._accounts.extras(),
-            "stage": progress.stage,
-            "windows_done": progress.done,
+            "conversations": self._log.conversations,
+            "windows": self._cut,
+            "rejected_lines": len(self._log.rejects),
+            "model": self._models(),
+            "batch": self._batch,
+            "request": self._request.to_dict(),
+            "undated": self._log.undated if self._request.selection.has_period else 0,
+            "changed": changes(self._base.last_asked, asked_of(self._asked())),
         }
-
-
-def ending(error: BaseException) -> dict[str, Any]:
-    """What a record says of a planning that an error ended; foreign errors may quote anything."""
-    if isinstance(error, KeyboardInterrupt):
-        return {"status": "stopped", "error": "interrupted"}
-    cause = getattr(error, "cause", None) or error  # Ray's own error quotes a whole traceback
-    told = str(cause) if isinstance(cause, MemoryPipeError) else type(cause).__name__
-    return {"status": "failed", "error": told}
 
 
 def _check_all_back(stage: str, done: int, total: int) -> None:

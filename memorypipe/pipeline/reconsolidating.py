@@ -1,9 +1,8 @@
 """Deciding again over what is in a table, as a plan."""
 
-import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -25,17 +24,14 @@ from memorypipe.llm.stage import Outcome
 from memorypipe.llm.worker import Worker, all_or_none
 from memorypipe.pipeline.deciding import stops_of
 from memorypipe.pipeline.embedders import embedder_to_plan
-from memorypipe.pipeline.planning import ending
-from memorypipe.pipeline.planning_config import PlanConfig, Progress
+from memorypipe.pipeline.planning_config import PlanConfig
 from memorypipe.pipeline.plans.plan import Plan
 from memorypipe.pipeline.reconsolidate_rows import COMPARED, compared_rows, result_rows
-from memorypipe.pipeline.runs.accounting import Accounts, call_totals
-from memorypipe.pipeline.runs.coordination import Coordination
+from memorypipe.pipeline.recorded import RecordedPlanning
+from memorypipe.pipeline.runs.accounting import call_totals
 from memorypipe.pipeline.runs.folder import RunFolder
 from memorypipe.pipeline.runs.identity import WindowDigest, describe_stage, make_run_id
-from memorypipe.pipeline.runs.interrupts import drained_first
-from memorypipe.pipeline.runs.record import Heartbeat, RunRecord
-from memorypipe.pipeline.runs.summary import RunStatus, RunSummary
+from memorypipe.pipeline.runs.job_lock import check_alone_in, one_at_a_time
 from memorypipe.pipeline.scope_results import write_results
 from memorypipe.pipeline.scopes.reconsolidate import (
     Member,
@@ -49,7 +45,6 @@ from memorypipe.rank.live import live_vectors
 from memorypipe.schema import RECORD_TYPE_MEMORY
 from memorypipe.table.auditing.origins import CONSOLIDATION_KIND
 from memorypipe.table.blocks import Blocks
-from memorypipe.table.run_status import EVERY_S
 from memorypipe.table.table import MemoryTable, TableView
 
 __all__ = ["Reconsolidation"]
@@ -77,7 +72,7 @@ class _Base:
     version: int
 
 
-class Reconsolidation:
+class Reconsolidation(RecordedPlanning):
     """One planning, from the table to the files of its run.
 
     Args:
@@ -114,45 +109,30 @@ class Reconsolidation:
         self._id_key = table.read_id_key()
         if run_id in table.runs()["run_id"].to_pylist():
             raise PlanError(f"Run {run_id!r} is committed already; choose another run id.")
-        self._config = config
+        super().__init__(config, config.decide, first="decide")
         self._base = _Base(table=table, version=table.version)
         self._scope_key = None if scope is None else ids.scope_key(scope)
         self._again = again
         self._run_id = run_id
         self._embedder = embedder_to_plan(config.embedder, table)
         self._settings = settled_settings(config.settings, self._embedder)
-        self._started = time.monotonic()
-        self._accounts = Accounts(
-            bounds=config.bounds, has_prices=config.decide.spec.prices is not None
-        )
-        self._coordination = Coordination.of(uri, config.bounds, config.budget)
         self._worker: Worker | None = None
-        self._done, self._total = 0, 0
+        self._total = 0
+        self._mark = {"kind": CONSOLIDATION_KIND, "scope_key": self._scope_key}
 
     def plan(self) -> Plan:
         """Compare, decide, and write everything down."""
         works = list(self._find_work())
         self._total = sum(len(work.compared) for work in works)
         folder = self._folder(works)
-        record = RunRecord(folder, lambda: self._describe(folder), clock=self._config.clock)
         try:
             self._accounts.begin("decide")
-            record.write()
-            try:
-                beat = Heartbeat(record.write, every_s=EVERY_S)
-                with beat, drained_first(self._coordination.drain):
-                    counts = self._decide(folder, works)
-            except BaseException as error:
-                record.write(**ending(error))
-                raise
-            folder.write_json("manifest", self._manifest(folder.path.name))
-            record.write(**self._summary(folder, counts).to_dict())
+            return self._recorded(folder, lambda: self._decide(folder, works))
         finally:
             # It tells the coordinator until its end, so it goes first.
             if self._worker is not None:
                 self._worker.close()
             self._coordination.close()
-        return Plan(self._config.table_uri, folder.path.name)
 
     def _find_work(self) -> Iterator[ScopeWork]:
         """Read the live memories, and give the scopes in which anything is to be done."""
@@ -223,7 +203,10 @@ class Reconsolidation:
         )
         run_id = self._run_id or derived.replace("run_", "consolidate_", 1)
         with RunFolder.scratch(self._config.table_uri) as scratch:
-            return scratch.become(run_id, now=self._config.clock())
+            runs, now = scratch.path.parent, self._config.clock()
+            with one_at_a_time(runs):
+                check_alone_in(self._scope_key, runs, run_id=run_id, now=now)
+                return scratch.become(run_id, now=now, told=self._mark)
 
     def _chosen(self) -> dict[str, Any]:
         chosen = {**self._settings.to_dict(), "again": self._again}
@@ -231,13 +214,14 @@ class Reconsolidation:
 
     def _decide(self, folder: RunFolder, works: Sequence[ScopeWork]) -> Counter[str]:
         """Ask about all scopes, many at a time, those with the longest chains first."""
-        self._report()
+        done = 0
+        self._report("decide", done, self._total)
         by_need = sorted(works, key=lambda work: (-len(work.chosen.facts), work.scope_key))
         for start in range(0, len(by_need), _SCOPES_AT_ONCE):
             some = by_need[start : start + _SCOPES_AT_ONCE]
             self._ask([work for work in some if work.chosen.facts])
-            self._done += sum(len(work.compared) for work in some)
-            self._report()
+            done += sum(len(work.compared) for work in some)
+            self._report("decide", done, self._total)
         spec, prompt_hash = self._config.decide.spec, self._config.decide.prompt_hash
         in_order = sorted(works, key=lambda work: work.scope_key)
         for part, start in enumerate(range(0, len(in_order), _SCOPES_AT_ONCE)):
@@ -288,13 +272,6 @@ class Reconsolidation:
             vectors=TextVectors(self._embedder, work.vectors),
         )
 
-    def _report(self) -> None:
-        self._config.on_progress(Progress(stage="decide", done=self._done, total=self._total))
-
-    def _read_counts(self) -> None:
-        if (counted := self._coordination.totals()) is not None:
-            self._accounts.told(counted)
-
     def _manifest(self, run_id: str) -> dict[str, Any]:
         config = self._config
         return {
@@ -310,36 +287,11 @@ class Reconsolidation:
             "versions": {name: version(name) for name in ("memorypipe", "ray", "pyarrow")},
         }
 
-    def _summary(self, folder: RunFolder, counts: Counter[str]) -> RunSummary:
-        self._coordination.settle()
-        counted = self._accounts.summary()
-        return replace(
-            self._so_far(folder, "stopped" if counted["stopped_by"] else "planned"),
-            windows_failed=counts["open"],
-            updated=counts["UPDATE"],
-            deleted=counts["DELETE"],
-        )
-
-    def _so_far(self, folder: RunFolder, status: RunStatus) -> RunSummary:
-        return RunSummary(
-            run_id=folder.path.name,
-            status=status,
-            windows=self._total,
-            wall_s=round(time.monotonic() - self._started, 3),
-            model=self._config.decide.spec.model,
-            budget=self._coordination.budget(),
-            **self._accounts.summary(),
-        )
+    def _about(self) -> dict[str, Any]:
+        return {"windows": self._total, "model": self._config.decide.spec.model}
 
     def _describe(self, folder: RunFolder) -> dict[str, Any]:
-        """Describe the run as it is now, for its record; any thread may ask."""
-        self._read_counts()
-        return {
-            **self._so_far(folder, "running").to_dict(),
-            **self._accounts.extras(),
-            "stage": "decide",
-            "windows_done": self._done,
-        }
+        return {**super()._describe(folder), **self._mark}
 
 
 def _runs(values: Sequence[str]) -> Iterator[tuple[int, int]]:

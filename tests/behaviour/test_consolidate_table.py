@@ -11,6 +11,7 @@ import pytest
 from memorypipe.cli.main import main
 from memorypipe.errors import PlanError, TableNotFoundError
 from memorypipe.pipeline.pipeline import MemoryPipeline
+from memorypipe.pipeline.planning_config import Progress
 from memorypipe.table.table import MemoryTable
 from tests.support.table_actions import START, USER, actions, add, minted
 
@@ -131,3 +132,15 @@ def test_the_command_plans_and_commits(place: str, capsys: pytest.CaptureFixture
     assert main(["consolidate", "--offline", "--table", place, "--yes"]) == 0
     assert "nothing that is alike" in capsys.readouterr().out
     assert main(["consolidate", "--offline", "--table", f"{place}x"]) == 1
+
+
+def test_two_that_run_at_once_do_not_pay_for_the_same_memories(place: str) -> None:
+    def meanwhile(_progress: Progress) -> None:
+        other = MemoryPipeline.offline(place)
+        with pytest.raises(PlanError, match="Run 'first' is at work on the memories of scope"):
+            other.consolidate(run_id="second")
+        other.consolidate(run_id="third", scope=_OTHER)
+
+    first = MemoryPipeline.offline(place, on_progress=meanwhile)
+    assert first.consolidate(run_id="first", scope=USER).summary().status == "planned"
+    MemoryPipeline.offline(place).consolidate(run_id="second")
