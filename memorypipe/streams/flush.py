@@ -160,16 +160,20 @@ class Flushing:
             return self._run(now_us, keys)
 
     def _run(self, now_us: int, keys: Collection[bytes] | None) -> FlushReport:
+        """Run what others were at, then what is due: events that came to the same streams too."""
         with self._leases.hold() as owner:
-            claims = {**self._take_over(now_us, owner, keys), **self._claim(now_us, owner, keys)}
-            streams = [
-                stream
-                for name, claim in claims.items()
-                for stream in self._work(name, claim, now_us, owner["token"])
-            ]
+            claims = self._take_over(now_us, owner, keys)
+            streams = self._work(claims, now_us, owner["token"])
+            failed = {key for key, stream in streams if stream.error is not None}
+            due = self._claim(now_us, owner, keys, without=failed)
+            streams += self._work(due, now_us, owner["token"])
         with self._log() as log:
             evaluated = log.view().count()
-        return FlushReport(evaluated=evaluated, streams=tuple(streams), run_ids=tuple(claims))
+        return FlushReport(
+            evaluated=evaluated,
+            streams=tuple(stream for _, stream in streams),
+            run_ids=(*claims, *due),
+        )
 
     def _take_over(
         self, now_us: int, owner: Mapping[str, Any], keys: Collection[bytes] | None
@@ -191,9 +195,14 @@ class Flushing:
         return taken
 
     def _claim(
-        self, now_us: int, owner: Mapping[str, Any], keys: Collection[bytes] | None
+        self,
+        now_us: int,
+        owner: Mapping[str, Any],
+        keys: Collection[bytes] | None,
+        *,
+        without: Collection[bytes],
     ) -> dict[str, dict[str, Any]]:
-        """Seal what is due, so that nobody else takes it."""
+        """Seal what is due, so that nobody else takes it; some streams are left for later."""
         claims: dict[str, dict[str, Any]] = {}
 
         def build(view: View) -> Record | None:
@@ -202,7 +211,9 @@ class Flushing:
             due = {
                 key: state
                 for key in (reasons if keys is None else reasons.keys() & set(keys))
-                if (state := view.state(key)) is not None and state.sealed is None
+                if key not in without
+                and (state := view.state(key)) is not None
+                and state.sealed is None
             }
             sealed: dict[bytes, StreamState] = {}
             for has_revisions in (True, False):
@@ -230,9 +241,18 @@ class Flushing:
         return claims
 
     def _work(
+        self, claims: Mapping[str, Mapping[str, Any]], now_us: int, token: str
+    ) -> list[tuple[bytes, FlushedStream]]:
+        """Make the memories of claims, one after the other, and move their streams on."""
+        return [
+            worked
+            for name, claim in claims.items()
+            for worked in self._work_on(name, claim, now_us, token)
+        ]
+
+    def _work_on(
         self, name: str, claim: Mapping[str, Any], now_us: int, token: str
-    ) -> Iterator[FlushedStream]:
-        """Make the memories of a claim, and move its streams on."""
+    ) -> Iterator[tuple[bytes, FlushedStream]]:
         with self._log() as log:
             view = log.view()
             states = {
@@ -246,7 +266,7 @@ class Flushing:
         with self._log() as log:
             log.commit(lambda view: _finished(view, name, made, now_us, token))
         for key, state in states.items():
-            yield _report(key, state, claim["streams"][key.hex()], name, made[key])
+            yield key, _report(key, state, claim["streams"][key.hex()], name, made[key])
 
     def _made(self, generation: Generation) -> dict[bytes, Generated]:
         """Generate; what goes wrong there is the end of these operations, not of the flush."""

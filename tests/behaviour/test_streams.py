@@ -443,6 +443,34 @@ def test_what_a_killed_process_was_at_is_taken_over_under_the_same_run_id(
     assert operation.done
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_came_while_a_killed_process_was_at_it_is_flushed_with_it(
+    tmp_path: Path, clock: FakeClock, recorder: Recorder, *, fails: bool
+) -> None:
+    def killed(_generation: Generation) -> dict[bytes, Generated]:
+        raise KeyboardInterrupt
+
+    streams = EventStreams(tmp_path, pipeline=killed, clock=clock, log=small_log)
+    ingest(streams, event("a"))
+    with pytest.raises(KeyboardInterrupt):
+        streams.flush()
+
+    def generate(generation: Generation) -> Any:
+        if fails:
+            return {batch.key: Generated(error="no model") for batch in generation.batches}
+        return recorder(generation)
+
+    later = EventStreams(tmp_path, pipeline=generate, clock=clock, log=small_log)
+    ingest(later, event("b"))
+    report = later.flush()
+    # What has just failed is left for another time, with what came to it.
+    told = [("taken_over", 1)] if fails else [("taken_over", 1), ("no_rule", 1)]
+    assert [(each.reason, each.events) for each in report.streams] == told
+    assert report.failed == int(fails)
+    assert bool(later.due()) is fails
+    assert [window.messages for window in recorder.windows] == ([] if fails else [("a",), ("b",)])
+
+
 def test_who_was_taken_for_dead_does_not_end_what_another_works_on(
     tmp_path: Path, clock: FakeClock
 ) -> None:
