@@ -100,6 +100,12 @@ def test_any_json_is_read_with_whole_items_only() -> None:
     assert read_json('{"a\\u0000": "\\ud800"}', finish_reason="stop").repaired == 2
 
 
+def test_what_is_no_json_value_comes_out_as_null() -> None:
+    """NaN is no number that a store holds or compares."""
+    for reply in ('{"a": NaN, "b": [-Infinity, 1]}', "{'a': NaN, 'b': [-Infinity, 1],}"):
+        assert read_json(reply, finish_reason="stop").value == {"a": None, "b": [None, 1]}
+
+
 def test_the_first_value_that_fits_is_taken() -> None:
     reply = '{"schema": 1} then {"answer": 2}'
     read = read_json(reply, finish_reason="stop", fits=lambda value: "answer" in value)
