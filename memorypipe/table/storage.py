@@ -1,6 +1,7 @@
 """What a back end of the memory table must do: snapshots to read, one atomic commit to write."""
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, Protocol
@@ -191,6 +192,14 @@ class Storage(Protocol):
 
         Raises:
             TableNotFoundError: Where there is no table.
+        """
+        ...
+
+    def turn(self, races: int) -> AbstractContextManager[None]:
+        """Wait until no other writer is at work, but not for long: see `memorypipe.table.turns`.
+
+        Args:
+            races: How many the commit that asks has lost.
         """
         ...
 

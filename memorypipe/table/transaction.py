@@ -159,11 +159,12 @@ def transact(
     unknown: list[UnknownOutcomeError] = []
     while True:
         try:
-            snapshot = storage.snapshot()
-            if (run := _find_run(snapshot, builder)) is not None:
-                return result_of(run, "landed" if unknown else "already_landed")
-            check_writable(snapshot)
-            return _attempt(snapshot, builder, clock, vectors)
+            with storage.turn(races):
+                snapshot = storage.snapshot()
+                if (run := _find_run(snapshot, builder)) is not None:
+                    return result_of(run, "landed" if unknown else "already_landed")
+                check_writable(snapshot)
+                return _attempt(snapshot, builder, clock, vectors)
         except RaceLostError as error:
             races += 1
             if races >= _MAX_RACES:

@@ -39,6 +39,7 @@ from memorypipe.table.search_all import Wanted
 from memorypipe.table.side_by_side import in_two
 from memorypipe.table.storage import RaceLostError, Where, left_out
 from memorypipe.table.times import now_utc
+from memorypipe.table.turns import turn
 
 __all__ = ["LanceSnapshot", "LanceStorage"]
 
@@ -162,6 +163,10 @@ class LanceStorage:
                 return LanceSnapshot(dataset, *find_head(dataset))
         dataset = self._open()
         return LanceSnapshot(dataset, *find_head(dataset))
+
+    def turn(self, races: int) -> contextlib.AbstractContextManager[None]:
+        """Wait until no other writer is at work, but not for long."""
+        return turn(self.uri, races)
 
     def tidy(self) -> None:
         """Merge small fragments once there are many of them; now and then remove old versions.

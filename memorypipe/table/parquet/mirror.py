@@ -64,6 +64,10 @@ class MirroredStorage:
         """Read the newest version."""
         return self.storage.snapshot()
 
+    def turn(self, races: int) -> contextlib.AbstractContextManager[None]:
+        """Wait until no other writer of the table is at work, but not for long."""
+        return self.storage.turn(races)
+
     def tidy(self) -> None:
         """Refresh the mirror; where that fails the commit stands, and the next one tries again."""
         self.storage.tidy()

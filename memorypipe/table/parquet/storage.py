@@ -6,6 +6,7 @@ goes with `ParquetStorage.clean`.
 """
 
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from itertools import pairwise, takewhile
 from uuid import uuid4
@@ -24,6 +25,7 @@ from memorypipe.table.parquet.snapshot import ParquetSnapshot
 from memorypipe.table.records import Head, head_row
 from memorypipe.table.storage import RaceLostError, UnknownOutcomeError
 from memorypipe.table.times import Clock, now_utc
+from memorypipe.table.turns import turn
 
 __all__ = ["ParquetStorage", "objects_place"]
 
@@ -80,6 +82,10 @@ class ParquetStorage:
     def version(self, manifest: Manifest) -> ParquetSnapshot:
         """Read a version, or a part of one, whose manifest is at hand."""
         return ParquetSnapshot(self._files, manifest)
+
+    def turn(self, races: int) -> AbstractContextManager[None]:
+        """Wait until no other writer is at work, but not for long."""
+        return turn(self.uri, races)
 
     def tidy(self) -> None:
         """Do nothing: each commit merges small files as it goes."""
