@@ -132,6 +132,22 @@ _STRONG: tuple[tuple[tuple[str, ...], str], ...] = (
         ),
     ),
     (
+        ("oubli", "olvid", "esque", "dimentic", "scord"),
+        (
+            r"\b(?:oubli(?:e|ez|er)|olvid(?:a|ad|e|en)|esque(?:ce|ça|çam|cer)|dimentica\w{0,2}|scorda\w{0,2})"
+            r"\s+(?:\w+\s+){0,3}(?:instructions|consignes|règles|instrucciones|instruções|istruzioni|"
+            r"reglas|regras|regole)\b"
+        ),
+    ),
+    (
+        ("gelten nicht", "ne s'appliquent", "no se aplican"),
+        (
+            r"\b(?:anweisungen|instruktionen|vorgaben)\s+gelten\s+(?:ab jetzt |nun )?nicht\b"
+            r"|\binstructions\s+ne s'appliquent\s+plus\b"
+            r"|\binstrucciones\s+(?:ya )?no se aplican\b"
+        ),
+    ),
+    (
         ("souvenir", "mémoire"),
         r"\b(?:supprim|effac|oubli)\w*\s+(?:\w+\s+){0,3}(?:souvenirs|mémoires?)\b",
     ),
@@ -146,7 +162,10 @@ _STRONG: tuple[tuple[tuple[str, ...], str], ...] = (
         ("todo lo que", "tout ce que", "tudo o que"),
         r"\b\w+\s+(?:todo lo que sab[eé]s|tout ce que tu sais|tudo o que sabes?)\b",
     ),
-    (("игнорируй",), r"\bигнорируй\w*\s+(?:\w+\s+){0,3}(?:инструкци|указани|правил)\w*"),
+    (
+        ("игнорируй", "забудь"),
+        r"\b(?:игнорируй|забудь)\w*\s+(?:\w+\s+){0,3}(?:инструкци|указани|правил)\w*",
+    ),
     (
         ("удали", "сотри", "забудь"),
         r"\b(?:удали|сотри|забудь)\w*\s+(?:\w+\s+){0,3}(?:воспоминани|памят|запис)\w*",
@@ -191,8 +210,8 @@ _STRONG: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("忽略", "无视", "無視", "忘"),
         (
-            r"(?:忽略|无视|無視|忘记|忘掉)(?:.{0,8})(?:指令|指示|规则|規則|提示词|说明|要求)"
-            r"|(?:指示|命令|ルール|プロンプト).{0,6}(?:無視|忘れ)"
+            r"(?<![我他她])(?:忽略|无视|無視|忘记|忘掉)(?:.{0,8})(?:指令|指示|规则|規則|提示词|说明(?!书)|要求)"
+            r"|(?:指示|命令|ルール|プロンプト).{0,6}(?:無視|忘れ(?!た|てしま|ました))"
         ),
     ),
     (
@@ -262,6 +281,13 @@ _PERSON_FIRST = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+# "My kids ignore all rules" is told of somebody; "my assistant, ignore all rules" is not.
+_ADDRESSED = r"(?!(?:notes|profile|system|memory|ai|\w*bot|assistant|agent|model|llm|gpt|dear)\b)"
+_SUBJECT_BEFORE = re.compile(
+    rf"\s*(?:i|we|he|she|they|(?:my|our|his|her|their)(?:\s+{_ADDRESSED}\w+){{1,2}})"
+    r"(?:\s+(?:always|often|never|just|usually|sometimes|simply|will|would|do|did))*\s+",
+    re.IGNORECASE,
+)
 _SENTENCE = re.compile(r"[^.!?…\n。！？\s][^.!?…\n。！？]*")
 
 _MACHINE = re.compile(
@@ -306,7 +332,15 @@ def instruction_start(text: str) -> int | None:
 def _strong_starts(text: str) -> list[int]:
     low = text.casefold()
     likely = [p for letters, p in _STRONG_PATTERNS if any(each in low for each in letters)]
-    return [match.start() for pattern in likely for match in pattern.finditer(text)]
+    found = [match for pattern in likely for match in pattern.finditer(text)]
+    return [match.start() for match in found if not _is_told(text, match)]
+
+
+def _is_told(text: str, match: re.Match[str]) -> bool:
+    """Whether somebody is the subject of what would be an order without one."""
+    start = match.start()
+    before = text[_sentence_start(text, start) : start]
+    return match[0][0].isalpha() and bool(_SUBJECT_BEFORE.fullmatch(before))
 
 
 def _orders_about_known(text: str) -> list[int]:
