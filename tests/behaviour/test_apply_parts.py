@@ -202,7 +202,9 @@ def test_an_import_is_committed_whole(tmp_path: Path) -> None:
         pipeline(uri).apply(plan, sample=0.5)
 
 
-def test_whoever_applies_the_same_plan_meanwhile_waits_and_finds_it_done(plan: Plan) -> None:
+def test_whoever_applies_the_same_plan_meanwhile_waits_and_finds_it_done(
+    plan: Plan, caplog: pytest.LogCaptureFixture
+) -> None:
     arrived = threading.Event()
     summaries: list[RunSummary] = []
     other = pipeline(plan.table_uri, lambda _progress: arrived.set())
@@ -217,6 +219,7 @@ def test_whoever_applies_the_same_plan_meanwhile_waits_and_finds_it_done(plan: P
 
     first = pipeline(plan.table_uri, after_first_part).apply(plan, commit_every=5)
     second.join(60)
+    assert "Somebody else is applying the plan of run 'r1'" in caplog.text
     (found,) = summaries
     assert (first.status, found.status, first.added, found.added) == ("done", "done", 24, 24)
     assert opened(plan).runs()["part"].to_pylist() == [0, 1, 2]

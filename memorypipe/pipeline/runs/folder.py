@@ -15,6 +15,7 @@
 """
 
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -54,11 +55,12 @@ SCOPES = pa.schema(
 # Rows that are read at once from a part: a worker takes a few windows or scopes out of it.
 _GROUP_ROWS = {"windows": 64, "facts": 1_024}
 
-
 # The file whose lock is held by whoever applies the plan.
 _APPLYING = ".applying"
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+_logger = logging.getLogger(__name__)
 
 
 class RunFolder:
@@ -135,6 +137,10 @@ class RunFolder:
             PlanError: If there is no such run.
         """
         self.read_json("run")
+        if self.is_applied_now():
+            _logger.warning(
+                "Somebody else is applying the plan of run %r; waiting for that.", self.path.name
+            )
         with locked(self.path / _APPLYING):
             yield
 
