@@ -104,6 +104,29 @@ def test_one_id_twice_is_refused_and_a_number_twice_counts_once() -> None:
     assert events(remembered) == [("ADD", "Likes tea"), ("ADD", "Owns a cat")]
 
 
+@pytest.mark.parametrize(("first", "then"), [("Likes tea", "Likes coffee"), ("喜欢喝茶", "喜欢喝咖啡")])
+def test_a_memory_that_says_what_another_once_said_gets_an_id_of_its_own(
+    first: str, then: str
+) -> None:
+    """Under the id of the first it would take the place of what that one says by now."""
+    minted = memory_id("memory", "[]", first)
+
+    def decides(task: DecideTask) -> list[Decision]:
+        held = {memory.text: memory.id for memory in task.existing}
+        return [
+            decision(n, "UPDATE", held[first], then)
+            if fact.text == then
+            else decision(n, "ADD", None, fact.text)
+            for n, fact in enumerate(task.facts)
+        ]
+
+    remembered = story(first, then, first, decides=decides, facts_per_call=1)
+    assert events(remembered) == [("ADD", first), ("UPDATE", then), ("ADD", first)]
+    ids = [action.memory_id for action in remembered.result.actions]
+    assert ids[:2] == [minted, minted]
+    assert ids[2] not in {None, minted}
+
+
 def test_memories_do_not_snowball_over_a_bridge() -> None:
     """Texts without a shared word are not strung together, and a merge has a longest length."""
     basket = "Played basketball in college"
