@@ -348,6 +348,7 @@ def test_a_subject_is_told_only_before_a_common_verb() -> None:
         ("Now lives in Oslo", None),
         ("Works and lives in Rome", None),
         ("Today is his birthday", None),
+        ("Got married to Paul in June", None),
         ("Has no peanut allergy", None),
         ("Никогда не пьёт чай", None),
         ("Niemals isst er Fisch", None),
