@@ -61,7 +61,7 @@ _SUBJECT_VERBS = frozenset(
     for verb in VERBS | OTHER_VERBS | PERSON_VERBS | words("ist hat est es ha tiene")
 )
 _NO_SUBJECTS = (SUBJECTS | STOP_WORDS | _BETWEEN | _SUBJECT_VERBS) | words(
-    "today tomorrow yesterday once soon then later sometimes anyone anything nothing got gets being "
+    "today tomorrow yesterday once soon then later sometimes anyone anything nothing got "
     "jetzt heute früher immer oft gerne maintenant toujours souvent ahora siempre antes agora "
     "sempre adesso теперь сейчас раньше всегда часто иногда teraz zawsze nu altijd"
 )
