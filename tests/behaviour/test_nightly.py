@@ -1,5 +1,6 @@
 """Runs over logs that grow end with the memories that one run over the whole log gives."""
 
+import json
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -8,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from memorypipe import MemoryTable
+from memorypipe.cli.main import main
 from memorypipe.pipeline.runs.selection import Selection
 from memorypipe.table.reprocess import Reprocess
 from tests.support.runs_by_hand import Runs
@@ -119,6 +122,27 @@ def test_so_they_are_where_a_user_has_several_conversations_at_the_same_time(
     assert all(time <= known[scope_key, text] for scope_key, text, time in nightly.memories())
     sent = [each for run in nightly.runs for each in run.sent]
     assert sorted(sent) == sorted(whole.runs[0].sent), "each message is paid for once"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("commands_share_ray", "capsys")
+def test_so_they_are_through_the_command_on_ray(tmp_path: Path) -> None:
+    log = interleaved_log(0)
+    by_hand = Runs(tmp_path / "by-hand")
+    by_hand.run(log)
+
+    def live(name: str, slices: list[list[dict[str, Any]]]) -> set[tuple[str, str]]:
+        table = str(tmp_path / name)
+        for rows in slices:
+            path = tmp_path / "slice.jsonl"
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            words = ["backfill", str(path), "--table", table, "--offline", "--json"]
+            assert main([*words, "--embedder", "none", "--workers", "2"]) == 0
+        found = MemoryTable.open(table, create=False).to_arrow(columns=["scope_key", "text"])
+        return {(row["scope_key"], row["text"]) for row in found.to_pylist()}
+
+    nightly = live("nightly", [slice_of(log, day - 2, day) for day in DAYS])
+    assert nightly == live("whole", [log]) == texts(by_hand)
 
 
 def test_so_are_seven_periods_of_one_log_that_grows(tmp_path: Path) -> None:
