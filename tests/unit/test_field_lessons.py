@@ -30,7 +30,7 @@ from memorypipe.prompts.extract import (
     extract_system,
 )
 from memorypipe.rank.memory import Memory
-from tests.support.by_hand import message, remember
+from tests.support.by_hand import fact_row, message, remember
 from tests.support.scripted_model import ScriptedModel, said
 from tests.support.stories import decision, events
 
@@ -188,7 +188,8 @@ def test_the_prompts_are_short() -> None:
 def test_other_scripts_cost_no_more_than_they_must(text: str) -> None:
     prompt = str(extract_messages([Turn(role="user", content=text)])[1]["content"])
     assert text in prompt
-    assert "\\u" not in prompt
+    for shown in (prompt, extract_system(), decide_system()):
+        assert "\\u" not in shown
 
 
 def test_each_message_carries_its_own_time_and_a_missing_one_stays_missing() -> None:
@@ -283,3 +284,22 @@ def test_what_is_said_of_a_third_person_changes_nothing_about_the_user(
     for text, event in ((message_text, "ADD"), (fact, "UPDATE")):
         remembered = remember([[message(1, text)]], ScriptedModel(answer), memories)
         assert events(remembered) == [(event, fact)]
+
+
+@pytest.mark.parametrize(
+    ("message_text", "fact"),
+    [
+        ("My wife loves it when I cook pasta.", "Cooks pasta"),
+        ("Jack and I like hiking.", "Likes hiking"),
+        ("Mein Bruder mag Tee, und ich mag Tee auch.", "Mag Tee"),
+        ("小明喜欢喝茶，我也喜欢喝茶", "喜欢喝茶"),  # noqa: RUF001  # as it is written
+        ("Jack likes tea. Tea is all I drink.", "Drinks tea"),
+        ("Jack doesn't like football", "Jack doesn't like football"),
+        ("My daughter is allergic to nuts", "Has a daughter who is allergic to nuts"),
+    ],
+)
+def test_what_the_user_says_beside_a_third_person_is_the_users(
+    message_text: str, fact: str
+) -> None:
+    row = fact_row([message(1, message_text)], [{"text": fact, "sources": ["m1"]}])
+    assert row["flags"] == []
