@@ -12,6 +12,7 @@ from memorypipe.cli.main import main
 from memorypipe.errors import PlanError, TableNotFoundError
 from memorypipe.pipeline.pipeline import MemoryPipeline
 from memorypipe.pipeline.planning_config import Progress
+from memorypipe.pipeline.runs.folder import RunFolder
 from memorypipe.table.table import MemoryTable
 from tests.support.table_actions import START, USER, actions, add, minted
 
@@ -144,3 +145,24 @@ def test_two_that_run_at_once_do_not_pay_for_the_same_memories(place: str) -> No
     first = MemoryPipeline.offline(place, on_progress=meanwhile)
     assert first.consolidate(run_id="first", scope=USER).summary().status == "planned"
     MemoryPipeline.offline(place).consolidate(run_id="second")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "told"),
+    [
+        (KeyboardInterrupt(), "stopped", "interrupted"),
+        (PlanError("It went wrong."), "failed", "It went wrong."),
+        (ValueError("whatever it was working on"), "failed", "ValueError"),
+    ],
+)
+def test_what_ended_one_early_is_in_its_record(
+    place: str, error: BaseException, status: str, told: str
+) -> None:
+    def end(_progress: Progress) -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        MemoryPipeline.offline(place, on_progress=end).consolidate(run_id="ended")
+    record = RunFolder.of(place, "ended").read_json("run")
+    assert (record["status"], record["error"]) == (status, told)
+    assert (record["kind"], record["stage"]) == ("consolidation", "decide")
