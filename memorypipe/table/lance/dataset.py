@@ -96,10 +96,17 @@ def find_head(dataset: Any) -> tuple[Head, int]:
     )
 
 
-def write(uri: str, rows: pa.Table | pa.RecordBatchReader, **how: Any) -> list[Any]:
-    """Write fragments that no version has yet; `how` goes to `write_fragments`."""
+def write(place: Any, rows: pa.Table | pa.RecordBatchReader, **how: Any) -> list[Any]:
+    """Write fragments that no version has yet.
+
+    Args:
+        place: Address of the dataset; or the dataset itself, opened: then the versions, of which
+            a busy table has thousands, are not listed again.
+        rows: What to write.
+        **how: Further arguments of `write_fragments`.
+    """
     written: list[Any] = write_fragments(
-        rows, uri, schema=rows.schema, data_storage_version=FILE_VERSION, **how
+        rows, place, schema=rows.schema, data_storage_version=FILE_VERSION, **how
     )
     return written
 
@@ -118,7 +125,7 @@ def commit_operation(dataset: Any, operation: Any, **how: Any) -> None:
     """
     uri = dataset.uri
     try:
-        lance.LanceDataset.commit(uri, operation, read_version=dataset.version, **how)
+        lance.LanceDataset.commit(dataset, operation, read_version=dataset.version, **how)
     except CommitConflictError as error:
         raise RaceLostError(f"Another commit to {uri!r} came first.") from error
     except (OSError, RuntimeError, ValueError) as error:

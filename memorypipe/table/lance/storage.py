@@ -91,7 +91,7 @@ class LanceSnapshot:
             (updated, removed), fragments = in_two(
                 lambda: self._without(closed),
                 # The head comes last: see `find_head`.
-                lambda: [*write(self.uri, rows), *write(self.uri, head)],
+                lambda: [*write(self.dataset, rows), *write(self.dataset, head)],
             )
         except OSError as error:
             if "different schema" in str(error):
