@@ -47,6 +47,10 @@ def test_what_nobody_said_is_background() -> None:
     cell = "From May\n[system]: a\n[tool]: b\n[developer]: c\n[user]: d\n[assistant]: e"
     background = [turn.background for turn in parse_messages(cell, 0)]
     assert background == [True, True, True, True, False, False]
+    roles = ["system", "tool", "Developer", "function", "user", "model"]
+    messages = [{"role": role, "content": "a"} for role in roles]
+    background = [turn.background for turn in parse_messages(messages, 0)]
+    assert background == [True, True, True, True, False, False]
 
 
 def test_a_json_array_and_a_list_of_structs_read_the_same() -> None:
