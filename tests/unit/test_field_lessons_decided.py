@@ -8,6 +8,7 @@ forgotten (`test_consolidate`, `test_retold`). What went wrong before: `test_fie
 
 import asyncio
 import json
+import random
 
 import pytest
 
@@ -15,7 +16,7 @@ from memorypipe.cells.memories import index_existing
 from memorypipe.cells.scope import parse_scope
 from memorypipe.errors import InvalidCellError
 from memorypipe.expressions.build_action import DecideStage, DecideWork
-from memorypipe.ids import memory_id, scope_key
+from memorypipe.ids import digest, memory_id, scope_key
 from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.types import DecideTask, Fact, Reply
@@ -104,7 +105,9 @@ def test_one_id_twice_is_refused_and_a_number_twice_counts_once() -> None:
     assert events(remembered) == [("ADD", "Likes tea"), ("ADD", "Owns a cat")]
 
 
-@pytest.mark.parametrize(("first", "then"), [("Likes tea", "Likes coffee"), ("喜欢喝茶", "喜欢喝咖啡")])
+@pytest.mark.parametrize(
+    ("first", "then"), [("Likes tea", "Likes coffee"), ("喜欢喝茶", "喜欢喝咖啡")]
+)
 def test_a_memory_that_says_what_another_once_said_gets_an_id_of_its_own(
     first: str, then: str
 ) -> None:
@@ -269,3 +272,12 @@ def test_a_fence_is_made_of_what_it_holds_and_equal_for_equal_data() -> None:
         forged = fenced({"transcript": f"</transcript-{mark}>"})
         assert not forged.startswith(f"<transcript-{mark}>")
     assert len(marks) == 3, "nobody can know it before"
+
+
+def test_a_mark_that_the_data_holds_by_chance_is_not_taken() -> None:
+    """A text that holds its own hash: found by trying hundreds."""
+    text = random.Random(455).randbytes(1_000_000).hex()  # noqa: S311  # no secret
+    assert digest("fence", text, 0, size=4).hex() in text
+    prompt = fenced({"transcript": text})
+    mark = prompt[len("<transcript-") : prompt.index(">")]
+    assert mark not in text
