@@ -14,6 +14,7 @@ from typing import Any
 import ray
 from ray.actor import ActorHandle
 from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from memorypipe.llm.limits.control import Ask, Bounds, Coordinator, Grant
 from memorypipe.llm.limits.run_control import RunControl
@@ -55,7 +56,10 @@ class RunCoordinator:
         Raises:
             ValueError: Where a run of this name has a coordinator already.
         """
-        actor = _actor_class(_run_name(run_id)).remote(bounds or Bounds(), None, leased_calls)
+        # Where its driver is, since the run cannot outlive that node, but can any other one.
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        actor_class = _actor_class(_run_name(run_id), scheduling_strategy=here)
+        actor = actor_class.remote(bounds or Bounds(), None, leased_calls)
         return cls(run_id, actor)
 
     def totals(self) -> dict[str, Any]:
