@@ -25,17 +25,21 @@ def locked(path: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(handle)  # which gives the lock back
+        with suppress(OSError):
+            # A process forked meanwhile has the handle too: closing is not enough.
+            fcntl.flock(handle, fcntl.LOCK_UN)
+        os.close(handle)
 
 
 def is_locked(path: Path) -> bool:
-    """Tell whether somebody holds the lock of a file, which need not be there."""
+    """Tell whether somebody holds the lock of a file, which need not be there, nor be writable."""
     try:
-        handle = os.open(path, os.O_RDWR)
+        handle = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Shared: who looks at the same moment is not taken for who holds it.
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except OSError:
