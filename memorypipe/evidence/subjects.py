@@ -56,15 +56,32 @@ _BETWEEN = words(
 )
 _NEGATED = words("doesn't don't didn't never not")
 _BARE_VERBS = frozenset(verb.removesuffix("s") for verb in PERSON_VERBS if verb.endswith("s"))
+# Turkish puts what a verb is about before it, too: what stands there is no subject.
 _SUBJECT_VERBS = frozenset(
     verb.casefold()
     for verb in VERBS | OTHER_VERBS | PERSON_VERBS | words("ist hat est es ha tiene")
-)
+) - words("yaşıyor çalışıyor seviyor")
 _NO_SUBJECTS = (SUBJECTS | STOP_WORDS | _BETWEEN | _SUBJECT_VERBS) | words(
     "today tomorrow yesterday once soon then later sometimes anyone anything nothing got "
-    "jetzt heute früher immer oft gerne maintenant toujours souvent ahora siempre antes agora "
-    "sempre adesso теперь сейчас раньше всегда часто иногда teraz zawsze nu altijd"
+    "maybe perhaps almost seldom instead again meanwhile nowadays lately since already even "
+    "rather quite twice often after before during "
+    "jetzt heute früher immer oft gerne seit derzeit zurzeit aktuell momentan mittlerweile "
+    "inzwischen gerade bald manchmal selten niemals meistens vielleicht wieder noch schon zuletzt "
+    "neuerdings gestern außerdem "
+    "maintenant toujours souvent désormais actuellement récemment dorénavant aujourd'hui hier "
+    "bientôt parfois rarement depuis encore généralement normalement habituellement surtout "
+    "ahora siempre antes hoy ayer actualmente recientemente últimamente desde todavía aún casi "
+    "normalmente generalmente raramente quizás agora sempre atualmente recentemente ultimamente "
+    "hoje ontem ainda geralmente talvez quase adesso ora oggi ieri attualmente ormai ancora "
+    "spesso talvolta forse "
+    "теперь сейчас раньше всегда часто иногда недавно сегодня вчера обычно редко никогда почти "
+    "снова опять ещё еще тоже также "
+    "teraz zawsze obecnie dziś dzisiaj niedawno często rzadko czasami prawie znowu jeszcze "
+    "nu numera idag nyligen ofta sällan ibland fortfarande "
+    "altijd tegenwoordig momenteel vandaag vaak zelden soms bijna sinds"
 )
+# Right behind a verb these are its subject, whatever stands before it.
+_BEHIND_VERB = words("er ich wir hij ik wij")
 
 # Scripts without spaces: what stands before a common verb, or before the mark of a subject.
 _HAN_VERB = "是|住|有|喜欢|讨厌|喜爱|在|养|想|爱|叫|来自|工作|毕业|结婚|搬|去|买|卖|学"
@@ -72,8 +89,11 @@ _HAN = re.compile(rf"([\u3400-\u9fff]{{1,4}}?)(?:不|没|没有|已经|也|还|�
 _HAS_HAN_VERB = re.compile(f"{_HAN_VERB}|[不没也还最很都]")
 _MARKED = re.compile(r"([^\s、。,.\w]|[^\W\d_]){1,8}?(?:は|(?:은|는)(?=\s))")
 _NOBODY = re.compile(
-    "用户|我|你|您|他|她|它|谁|名字|现在|以前|之前|最近|目前|曾|每|一|从|后来|平时|周|今|去年|明年|只|打算|计划|早|晚"
-    "|ユーザー|私|彼|今|現在|以前|名前|사용자|나$|저$|그$|그녀|이름|지금|이제"
+    "用户|客户|我|你|您|他|她|它|谁|名字|现在|以前|之前|最近|目前|当前|如今|近来|近期|曾|每|一|从|后来|平时|周|今|昨"
+    "|去年|明天|明年|只|打算|计划|准备|决定|开始|早|晚|特别|非常|十分|真的|更|比较|尤其|仍|依然|经常|通常|常常|偶尔"
+    "|有时|总是|正在|将来"
+    "|ユーザー|私|彼|現在|名前|普段|昔|週末|毎|来年|当時"
+    "|사용자|나$|저$|그$|그녀|이름|지금|이제|현재|최근|요즘|평소|주말|오늘|어제|내일|작년|올해|예전"
 )
 
 
@@ -196,7 +216,7 @@ def _verb_after(said: Sequence[str], size: int) -> str | None:
         if is_bare and word in _BARE_VERBS:
             return f"{word}s"
         if word in _SUBJECT_VERBS:
-            return word
+            return None if _BEHIND_VERB.intersection(said[place + 1 : place + 2]) else word
         if word not in _BETWEEN and not is_negated(word):
             return None
         is_bare = is_bare or word in _NEGATED
