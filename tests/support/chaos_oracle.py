@@ -286,8 +286,18 @@ def _is_justified(decided: Decided, words: Sequence[_Word], state: _State) -> bo
         return True
     fitting = [w for w in words if w.event == decided.event and w.target == target]
     if decided.event == "UPDATE":
-        return any(w.text == decided.text for w in fitting)
+        return any(w.text == decided.text for w in fitting) or _takes_the_place(
+            decided, target, words
+        )
     return any(w.reach == "whole" for w in fitting)
+
+
+def _takes_the_place(decided: Decided, target: str, words: Sequence[_Word]) -> bool:
+    """Whether a fact that the model let delete a memory stands in its place: it says something."""
+    is_itself = normalise(decided.text) == normalise(decided.fact.text)
+    return is_itself and any(
+        w.event == "DELETE" and w.target == target and w.reach == "whole" for w in words
+    )
 
 
 def _is_known(fact: PipelineFact, words: Sequence[_Word], state: _State) -> bool:
