@@ -92,10 +92,10 @@ AVERSION = re.compile(
 SUBJECTS = words(
     "he she it they we you i who this that these those there here user users everyone nobody "
     "someone one both each all some most many what which name "
-    "customer client cliente kunde kundin person speaker author nutzer nutzerin benutzer benutzerin "
-    "utilisateur utilisatrice l'utilisateur l'utilisatrice usuario usuaria usuário usuária utente "
-    "l'utente gebruiker gebruikster пользователь пользовательница użytkownik użytkowniczka "
-    "användare användaren kullanıcı"
+    "customer client cliente kunde kundin person speaker author nutzer nutzerin benutzer "
+    "benutzerin utilisateur utilisatrice l'utilisateur l'utilisatrice usuario usuaria usuário "
+    "usuária utente l'utente gebruiker gebruikster пользователь пользовательница użytkownik "
+    "użytkowniczka användare användaren kullanıcı"
 )
 
 # What follows a subject. After anything else the first word is no subject, mostly a verb.

@@ -11,6 +11,7 @@ are in all of its windows.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from memorypipe.pipeline.scopes.consolidate import ScopeResult, WindowFacts
 from memorypipe.pipeline.scopes.decided import PipelineFact
@@ -27,11 +28,9 @@ class Stretch:
 
     Attributes:
         windows: In time order.
-        end: When the last of their facts was said, and all of those before them.
     """
 
-    windows: tuple[WindowFacts, ...]
-    end: datetime
+    windows: Sequence[WindowFacts]
 
 
 def in_stretches(windows: Sequence[WindowFacts]) -> list[Stretch]:
@@ -43,16 +42,16 @@ def in_stretches(windows: Sequence[WindowFacts]) -> list[Stretch]:
     Returns:
         The stretches, in time order: no fact of one is older than any of the one before it.
     """
-    stretches: list[Stretch] = []
-    for window in windows:
+    # Where each begins, and when the last fact was said of it and of those before it.
+    begun: list[tuple[int, datetime]] = []
+    for place, window in enumerate(windows):
         times = [_said_at(fact) for fact in window.facts]
-        before = stretches[-1].end if stretches else _UNDATED
-        stretch = Stretch(windows=(window,), end=max([before, *times]))
-        while stretches and times and min(times) < stretches[-1].end:
-            earlier = stretches.pop()
-            stretch = replace(stretch, windows=(*earlier.windows, *stretch.windows))
-        stretches.append(stretch)
-    return stretches
+        start, end = place, max([begun[-1][1] if begun else _UNDATED, *times])
+        while begun and times and min(times) < begun[-1][1]:
+            start, _ = begun.pop()
+        begun.append((start, end))
+    bounds = pairwise([*(start for start, _ in begun), len(windows)])
+    return [Stretch(windows=windows[start:end]) for start, end in bounds]
 
 
 def in_turn(stretches: Sequence[Stretch]) -> list[WindowFacts]:
