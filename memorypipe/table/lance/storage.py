@@ -94,9 +94,6 @@ class LanceSnapshot:
                 lambda: [*write(self.dataset, rows), *write(self.dataset, head)],
             )
         except OSError as error:
-            if "different schema" in str(error):
-                # Fragments are written for the newest version, whose vectors are of another width.
-                raise RaceLostError(f"Another commit to {self.uri!r} came first.") from error
             raise TableError(f"Nothing was committed to {self.uri!r}: {error}") from error
         operation = lance.LanceOperation.Update(
             removed_fragment_ids=[*removed, self.head_fragment],
