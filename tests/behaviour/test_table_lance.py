@@ -186,6 +186,24 @@ def test_purge_leaves_no_byte_of_what_was_taken_out(table: MemoryTable) -> None:
     assert (len(dataset(table).versions()), dataset(table).tags.list()) == (1, {})
 
 
+def test_a_commit_does_not_land_on_others_whose_versions_were_cleaned_away_meanwhile(
+    table: MemoryTable,
+) -> None:
+    fill(table)
+    snapshot = LanceStorage(table.uri).snapshot()
+    for number in range(2):
+        table.commit(actions(add(f"later {number}")), run_id=f"later-{number}")
+    LanceStorage(table.uri).clean(older_than=timedelta(0))
+    before = all_rows(table)
+    with pytest.raises(RaceLostError):
+        snapshot.commit(
+            closed=pa.array([], pa.uint64()),
+            rows=table_schema().empty_table(),
+            head=head_row(snapshot.head),
+        )
+    assert all_rows(table).equals(before)
+
+
 def test_a_commit_under_way_during_a_purge_does_not_land(table: MemoryTable) -> None:
     fill(table)
     # The second purge finds nothing to merge: the version that was read is the newest one.

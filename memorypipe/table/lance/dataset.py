@@ -125,7 +125,9 @@ def commit_operation(dataset: Any, operation: Any, **how: Any) -> None:
     """
     uri = dataset.uri
     try:
-        lance.LanceDataset.commit(dataset, operation, read_version=dataset.version, **how)
+        # By its address: a dataset that is open already commits even where the version that was
+        # read is gone, with those that came after it, and so are all traces of a conflict.
+        lance.LanceDataset.commit(uri, operation, read_version=dataset.version, **how)
     except CommitConflictError as error:
         raise RaceLostError(f"Another commit to {uri!r} came first.") from error
     except (OSError, RuntimeError, ValueError) as error:
