@@ -173,9 +173,10 @@ def flush_lines(report: FlushReport) -> Iterator[Text]:
         yield Text(f"  of {report.evaluated:,} streams")
         return
     good = [each for each in report.streams if each.error is None]
+    due = {(shown_scope(each.scope), each.stream_id) for each in report.streams}
     style = "bold yellow" if report.failed else "bold green"
     yield Text("partial" if report.failed else "done", style=style).append(
-        f"  {len(report.streams):,} of {report.evaluated:,} streams were due", style="default"
+        f"  {len(due):,} of {report.evaluated:,} streams were due", style="default"
     )
     totals = [sum(getattr(each, name) for each in good) for name in ("created", "updated")]
     deleted = sum(each.deleted for each in good)

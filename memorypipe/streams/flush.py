@@ -77,7 +77,8 @@ class FlushReport:
 
     Attributes:
         evaluated: Streams looked at.
-        streams: Those that were due.
+        streams: Those that were due; one twice where it was taken over, and what came to it
+            meanwhile was due, too.
         run_ids: The runs: none where nothing was due; a second one for streams that keep no
             revisions, and one for each that was taken over.
     """

@@ -167,3 +167,9 @@ def test_a_report_shows_what_was_due_and_why_failures_first() -> None:
     assert list(shown(FlushReport(evaluated=9))) == ["nothing is due", "  of 9 streams"]
     many = FlushReport(evaluated=25, streams=tuple(flushed() for _ in range(25)))
     assert list(shown(many))[-1] == "  … and 5 more"
+
+
+def test_a_stream_that_was_taken_over_and_due_again_counts_as_one() -> None:
+    twice = (flushed(reason="taken_over"), flushed(), flushed(stream_id="other"))
+    report = FlushReport(evaluated=2, streams=twice, run_ids=("flush_1", "flush_2"))
+    assert next(shown(report)) == "done  2 of 2 streams were due"
