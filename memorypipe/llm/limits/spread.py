@@ -29,8 +29,8 @@ class Spread:
     before it sends the first request after them, so that each waits for the work of all, at every
     round again. Of 64 requests at 200 ms that costs 7 ms a round; apart they cost 2.
 
-    The first starts are apart too, so that there is no bunch to begin with; that ends with the
-    first reply, and so costs no more than one latency.
+    The first starts are apart too, so that there is no bunch to begin with: the last of a thousand
+    begins two seconds after the first, once. What begins after the first reply goes by the latency.
     """
 
     def __init__(self) -> None:
