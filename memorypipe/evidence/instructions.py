@@ -134,17 +134,21 @@ _STRONG: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("oubli", "olvid", "esque", "dimentic", "scord"),
         (
+            # Not what somebody forgets often, nor the rules of something.
             r"\b(?:oubli(?:e|ez|er)|olvid(?:a|ad|e|en)|esque(?:ce|ça|çam|cer)|dimentica\w{0,2}|scorda\w{0,2})"
-            r"\s+(?:\w+\s+){0,3}(?:instructions|consignes|règles|instrucciones|instruções|istruzioni|"
+            r"\s+(?:(?:toutes|tod[ao]s|tutte|l[aeo]s?|[ao]s|[cmst]es|[mst]us|vos|tue|suas|tuas|ess?as|estas|queste)\s+){1,3}"
+            r"(?:\w+\s+)?(?:instructions|consignes|règles|instrucciones|instruções|istruzioni|"
             r"reglas|regras|regole)\b"
+            r"(?!\s+(?:d[aeou]s?|del\w*|para|pour|per)\b(?!\s+(?:sist|syst|tu|ton)))"
         ),
     ),
     (
-        ("gelten nicht", "ne s'appliquent", "no se aplican"),
+        ("gelten", "ne s'appliquent", "no se aplican"),
         (
             r"\b(?:anweisungen|instruktionen|vorgaben)\s+gelten\s+(?:ab jetzt |nun )?nicht\b"
-            r"|\binstructions\s+ne s'appliquent\s+plus\b"
-            r"|\binstrucciones\s+(?:ya )?no se aplican\b"
+            r"(?!\s+(?:mehr )?(?:für|bei)\b)"
+            r"|\binstructions\s+ne s'appliquent\s+plus\b(?!\s+(?:à|aux?|en|pour)\b)"
+            r"|\binstrucciones\s+(?:ya )?no se aplican\b(?!\s+(?:al?|en|para)\b)"
         ),
     ),
     (
@@ -211,7 +215,7 @@ _STRONG: tuple[tuple[tuple[str, ...], str], ...] = (
         ("忽略", "无视", "無視", "忘"),
         (
             r"(?<![我他她])(?:忽略|无视|無視|忘记|忘掉)(?:.{0,8})(?:指令|指示|规则|規則|提示词|说明(?!书)|要求)"
-            r"|(?:指示|命令|ルール|プロンプト).{0,6}(?:無視|忘れ(?!た|てしま|ました))"
+            r"|(?:指示|命令|ルール|プロンプト).{0,6}(?:無視|忘れ(?!た|てしま|ました|がち))"
         ),
     ),
     (
@@ -285,7 +289,8 @@ _PERSON_FIRST = re.compile(
 _ADDRESSED = r"(?!(?:notes|profile|system|memory|ai|\w*bot|assistant|agent|model|llm|gpt|dear)\b)"
 _SUBJECT_BEFORE = re.compile(
     rf"\s*(?:i|we|he|she|they|(?:my|our|his|her|their)(?:\s+{_ADDRESSED}\w+){{1,2}})"
-    r"(?:\s+(?:always|often|never|just|usually|sometimes|simply|will|would|do|did))*\s+",
+    r"(?:\s+(?:always|often|never|just|usually|sometimes|simply|will|would|do|did))*\s+"
+    r"|(?:用户|客户|[我他她]们?)(?:经常|常常|总是?|老是|有时|从不|会)?",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"[^.!?…\n。！？\s][^.!?…\n。！？]*")
