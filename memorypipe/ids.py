@@ -26,6 +26,9 @@ __all__ = [
 
 MAX_SCOPE_PAIRS = 5
 
+# Kinds of characters that show nothing; one that this Python does not know yet may show something.
+_UNSEEN = frozenset({"Zs", "Zl", "Zp", "Cc", "Cf"})
+
 _JSON_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 
@@ -88,7 +91,7 @@ def _is_blank(text: str) -> bool:
     """Whether a text shows nothing: spaces, and characters without a width."""
     if text.isascii():
         return not text.strip()
-    return not any(unicodedata.category(char)[0] not in "ZC" for char in text)
+    return all(unicodedata.category(char) in _UNSEEN for char in text)
 
 
 def scope_key(scope: Mapping[str, Any]) -> str:

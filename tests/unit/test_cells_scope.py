@@ -37,3 +37,8 @@ def test_no_scope(cell: Any) -> None:
 def test_bad_input_names_the_row(cell: Any) -> None:
     with pytest.raises(InvalidCellError, match="Row 2: the scope cell"):
         parse_scope(cell, 2)
+
+
+@pytest.mark.parametrize("value", ["\U0003fffd", "\ue000", "\U0001f600", "e\u200b"])
+def test_what_may_show_something_is_a_name(value: str) -> None:
+    assert parse_scope({"user_id": value}, 0) == {"user_id": value}  # the first has no meaning yet
