@@ -73,8 +73,9 @@ CHANGE = re.compile(
 
 # Of these the ones that tell that something ended, and nothing of what is so from now on.
 END = re.compile(
-    r"(?<!\w)(?:no longer|any ?more|stopped|quit|gave up|given up|used to|left|sold|lost|ended|"
-    r"broke up|divorced|retired|cancell?ed|returned|died|dead|gone|got rid|resigned|dropped|"
+    r"(?<!\w)(?:no longer|any ?more|stopped|quit|gave up|given up|sold|lost|ended|"
+    r"(?<!got )(?<!is )used to|left(?![- ](?:hand|wing))|broke up|divorced|"
+    r"retired|cancell?ed|returned|died|dead|gone|got rid|resigned|dropped|"
     r"nicht mehr|kein\w* mehr|aufgehört|verkauft|gekündigt|gestorben|abgesagt|"
     r"ne .{1,20} plus|arrêté|vendu|annulé|ya no|dejó|vendió|canceló|não mais|parou|vendeu|"
     r"non più|smesso|venduto|больше не|продал\w*|бросил\w*)(?!\w)"

@@ -71,6 +71,13 @@ def _stem(word: str) -> str:
     return stem[:_STEM_CHARS].rstrip(_ENDINGS) or stem
 
 
+# What parts a text that states two things.
+_CLAUSE = re.compile(
+    r"[,;.]|(?<!\w)(?:and|but|und|aber|et|mais|y|pero|e|ma|и|а|но)(?!\w)",  # noqa: RUF001  # Russian
+    re.IGNORECASE,
+)
+_STATING = VERBS | OTHER_VERBS
+
 _EVERYDAY = {_stem(word) for word in VERBS | OTHER_VERBS}
 
 
@@ -120,5 +127,14 @@ def only_retracts(text: str) -> bool:
     Example:
         >>> only_retracts("Sold the car"), only_retracts("Hates Chinese food")
         (True, False)
+        >>> only_retracts("Sold the car and bought a bike")
+        False
     """
+    return _retracts(text) and not any(
+        _STATING.intersection(tokens(clause)) and not _retracts(clause)
+        for clause in _CLAUSE.split(text)
+    )
+
+
+def _retracts(text: str) -> bool:
     return bool(END.search(text)) or is_negated(AVERSION.sub(" ", text))

@@ -8,7 +8,7 @@ import pytest
 
 from memorypipe.evidence.claims import unfounded
 from memorypipe.evidence.figures import figures, known_figures
-from memorypipe.evidence.likeness import near_key
+from memorypipe.evidence.likeness import near_key, only_retracts
 from memorypipe.evidence.names import proper_names
 from memorypipe.evidence.subjects import other_subjects, subject_of
 from memorypipe.pipeline.scopes.decided import Decided, PipelineFact
@@ -364,3 +364,19 @@ def test_who_a_text_is_about_is_told_by_what_stands_before_its_verb(
     text: str, subject: str | None
 ) -> None:
     assert subject_of(text) == subject
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Sold the Honda and bought a Tesla",
+        "No longer eats meat, is vegan now",
+        "Doesn't like tea, prefers coffee",
+        "Dejó Acme y trabaja en Initech",
+        "Is left-handed",
+        "Got used to spicy food",
+    ],
+)
+def test_what_ended_beside_what_holds_is_not_all_that_a_text_says(text: str) -> None:
+    assert not only_retracts(text)
+    assert only_retracts("Sold the Honda and the bike, left Acme")
