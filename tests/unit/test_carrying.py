@@ -113,6 +113,23 @@ def test_only_memories_with_equal_metadata_are_shown_where_that_is_asked_for() -
     assert shown[1] >= {"same", "other", "none"}
 
 
+def test_facts_told_in_turn_with_metadata_that_must_match_are_decided_many_at_a_time() -> None:
+    other = Carry(metadata='{"k":"w"}', strategy="REQUIRE_EXACT_MATCH")
+    told = [*[MATCHING, other] * 2, Carry(), MATCHING, other]
+    _, asked = consolidate([fact(f"note{n}", each) for n, each in enumerate(told)], [])
+    calls = [[each.text for each in work.facts] for work in asked]
+    assert calls == [["note0", "note2"], ["note1", "note3"], ["note4"], ["note5"], ["note6"]]
+
+
+def test_no_later_window_is_decided_before_all_of_an_earlier_one() -> None:
+    other = Carry(metadata='{"k":"w"}', strategy="REQUIRE_EXACT_MATCH")
+    told = [(0, MATCHING), (1, MATCHING), (1, other), (1, MATCHING), (1, other), (2, other)]
+    facts = [replace(fact(f"note{n}", each), window=w) for n, (w, each) in enumerate(told)]
+    _, asked = consolidate(facts, [])
+    calls = [[each.text for each in work.facts] for work in asked]
+    assert calls == [["note0", "note1"], ["note2", "note4"], ["note3"], ["note5"]]
+
+
 def test_what_a_run_makes_is_a_candidate_by_its_own_metadata() -> None:
     state = ScopeState("s", [Memory(id="m", text="Lives in Rome", metadata='{"a":1}')])
     lookup = Lookup(strategy="all", max_memories=None)

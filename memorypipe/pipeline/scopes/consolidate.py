@@ -6,7 +6,6 @@ Pure but for the calls that `decide` makes; what they say decides, nothing else 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from typing import Any, Literal
 
 from memorypipe.cells.actions import fallback_actions
@@ -120,10 +119,25 @@ async def consolidate_scope(  # noqa: PLR0913  # what is given, and how to decid
 
 
 def _groups(facts: Sequence[PipelineFact], most: int) -> Iterator[Sequence[PipelineFact]]:
-    """Cut facts into those of one call: so many, that all see the same memories."""
-    for _, alike in groupby(facts, key=lambda fact: fact.carry.match):
-        run = list(alike)
-        yield from (run[start : start + most] for start in range(0, len(run), most))
+    """Cut facts into those of one call: so many, that all see the same memories.
+
+    Those of one window that ask for different metadata change nothing for one another, so that
+    conversations that go on at the same time need not be decided a fact at a time.
+    """
+    # Several only of one window: of an earlier one nothing may be left when a decision fails.
+    begun: dict[str | None, list[PipelineFact]] = {}
+    for fact in facts:
+        match = fact.carry.match
+        is_new, sees_all = match not in begun, match is None or None in begun
+        first = next(iter(begun.values()), None)
+        is_further = first is not None and first[0].window != fact.window
+        if (is_new and (is_further or sees_all)) or (is_further and len(begun) > 1):
+            yield from begun.values()
+            begun.clear()
+        begun.setdefault(match, []).append(fact)
+        if len(begun[match]) == most:
+            yield begun.pop(match)
+    yield from begun.values()
 
 
 class _ScopeRun:
