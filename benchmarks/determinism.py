@@ -37,8 +37,7 @@ from memorypipe import (
     MemoryTable,
     read_conversations,
 )
-from memorypipe.llm.offline import OFFLINE_MODEL
-from memorypipe.llm.spec import OFFLINE_URL
+from memorypipe.llm.spec import OFFLINE_MODEL, OFFLINE_URL
 from memorypipe.logs.read import ConversationLog
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -34,8 +34,7 @@ from memorypipe import (
     MemoryTable,
     read_conversations,
 )
-from memorypipe.llm.offline import OFFLINE_MODEL
-from memorypipe.llm.spec import OFFLINE_URL
+from memorypipe.llm.spec import OFFLINE_MODEL, OFFLINE_URL
 
 _SYLLABLES = ("ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "tu")
 _SHOWN = 60

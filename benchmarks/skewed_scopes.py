@@ -30,8 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import common  # the checkout comes first
 from memorypipe import MemoryBuildAction, MemoryExtract, MemoryPipeline
-from memorypipe.llm.offline import OFFLINE_MODEL
-from memorypipe.llm.spec import OFFLINE_URL
+from memorypipe.llm.spec import OFFLINE_MODEL, OFFLINE_URL
 from tests.support.endpoint import endpoint
 
 _STEP_S = 0.25

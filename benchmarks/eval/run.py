@@ -55,8 +55,7 @@ from memorypipe.cli.model_choice import choose_model
 from memorypipe.cli.run_options import RunOptions
 from memorypipe.cli.stage_specs import stage_specs
 from memorypipe.errors import EndpointError, InvalidArgumentError
-from memorypipe.llm.offline import OFFLINE_MODEL
-from memorypipe.llm.spec import ModelSpec
+from memorypipe.llm.spec import OFFLINE_MODEL, ModelSpec
 from memorypipe.llm.worker import Worker
 
 __all__ = ["Parts", "evaluate", "main"]

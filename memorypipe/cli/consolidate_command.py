@@ -11,7 +11,7 @@ from memorypipe.cli.run_commands import check_access, interrupted, running_pipel
 from memorypipe.cli.run_report import report_run
 from memorypipe.cli.table_commands import open_table
 from memorypipe.cli.values import parse_scope
-from memorypipe.llm.offline import OFFLINE_MODEL
+from memorypipe.llm.spec import OFFLINE_MODEL
 
 __all__ = ["consolidate"]
 

@@ -23,8 +23,7 @@ from memorypipe.cli.output import Output
 from memorypipe.cli.prepare import Prepared, prepare
 from memorypipe.cli.stage_specs import expression_arguments
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.llm.offline import OFFLINE_MODEL
-from memorypipe.llm.spec import ModelSpec
+from memorypipe.llm.spec import OFFLINE_MODEL, ModelSpec
 from memorypipe.llm.stage import Outcome
 from memorypipe.table.times import now_utc
 

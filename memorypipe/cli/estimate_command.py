@@ -8,7 +8,7 @@ from memorypipe.cli.render_estimate import estimate_lines
 from memorypipe.cli.run_commands import check_access, interrupted, read_log, running_pipeline
 from memorypipe.cli.run_options import EstimateOptions
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.llm.offline import OFFLINE_MODEL
+from memorypipe.llm.spec import OFFLINE_MODEL
 
 __all__ = ["estimate"]
 

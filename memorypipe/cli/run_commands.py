@@ -20,7 +20,7 @@ from memorypipe.cli.ray_session import ray_session
 from memorypipe.cli.run_options import RunOptions
 from memorypipe.cli.run_report import report_run
 from memorypipe.cli.stage_specs import expression_arguments
-from memorypipe.llm.offline import OFFLINE_MODEL
+from memorypipe.llm.spec import OFFLINE_MODEL
 from memorypipe.pipeline.runs.bounds import make_bounds
 
 if TYPE_CHECKING:  # they import Ray

@@ -19,7 +19,7 @@ from memorypipe.cli.run_commands import check_access, interrupted, running_pipel
 from memorypipe.cli.run_options import RunOptions
 from memorypipe.cli.stream_options import IngestOptions, run_options
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.llm.offline import OFFLINE_MODEL
+from memorypipe.llm.spec import OFFLINE_MODEL
 from memorypipe.streams.flush import FlushedStream, FlushReport
 from memorypipe.streams.generation import Generate, Generated, Generation
 from memorypipe.streams.streams import EventStreams

@@ -5,12 +5,10 @@ import orjson
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.llm.offline_rules.decide import decide
 from memorypipe.llm.offline_rules.extract import extract_facts
+from memorypipe.llm.spec import OFFLINE_MODEL
 from memorypipe.llm.types import ExtractTask, Reply, Request
 
-__all__ = ["OFFLINE_MODEL", "OfflineModel"]
-
-OFFLINE_MODEL = "offline-rules"
-"""The model name that every run record and reply of the rules carries."""
+__all__ = ["OfflineModel"]
 
 _CHARACTERS_PER_TOKEN = 4  # the usual rule of thumb for English
 

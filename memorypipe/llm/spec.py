@@ -14,6 +14,7 @@ from memorypipe.llm.keys import NO_KEY, KeySource, display_key, key_identity
 __all__ = [
     "CALL_PARAMS",
     "DEFAULT_MAX_CONCURRENCY",
+    "OFFLINE_MODEL",
     "OFFLINE_URL",
     "ModelSpec",
     "Prices",
@@ -23,6 +24,9 @@ __all__ = [
 
 OFFLINE_URL = "offline:"
 """A `base_url` that means the rule-based model of the package: no key, no network."""
+
+OFFLINE_MODEL = "offline-rules"
+"""The model name that every run record and reply of the rules carries."""
 
 DEFAULT_MAX_CONCURRENCY = 64
 

@@ -11,8 +11,7 @@ from memorypipe.expressions.extract import MemoryExtract
 from memorypipe.id_key import IdKeySource, check_id_key_source
 from memorypipe.llm.batch.settings import BatchSettings, check_batches
 from memorypipe.llm.embed.types import Embedder
-from memorypipe.llm.offline import OFFLINE_MODEL
-from memorypipe.llm.spec import OFFLINE_URL
+from memorypipe.llm.spec import OFFLINE_MODEL, OFFLINE_URL
 from memorypipe.llm.tokens import TokenCounter
 from memorypipe.logs.read import ConversationLog, read_conversations
 from memorypipe.logs.redact import Redact

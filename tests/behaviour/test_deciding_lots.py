@@ -11,9 +11,8 @@ import pytest
 
 from memorypipe import Lookup, MemoryBuildAction
 from memorypipe.ids import scope_key
-from memorypipe.llm.offline import OFFLINE_MODEL
 from memorypipe.llm.owner import Owner
-from memorypipe.llm.spec import OFFLINE_URL
+from memorypipe.llm.spec import OFFLINE_MODEL, OFFLINE_URL
 from memorypipe.pipeline.deciding import Decider, LotDecider
 from memorypipe.pipeline.lots import Lot, make_lots
 from memorypipe.pipeline.runs.folder import RunFolder

@@ -110,3 +110,11 @@ def _isort_key(name: str) -> tuple[int, str]:
 def test_reading_a_table_needs_neither_ray_nor_the_audit(module: str) -> None:
     code = f"import sys; from memorypipe import MemoryTable; assert {module!r} not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603  # our own code
+
+
+def test_who_asks_an_endpoint_does_not_load_the_rules() -> None:
+    code = (
+        "import sys; import memorypipe.expressions.llm_base, memorypipe.llm.client; "
+        "assert not any('offline' in name for name in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603  # our own code

@@ -7,7 +7,8 @@ import pickle
 import pytest
 
 from memorypipe.errors import InvalidArgumentError
-from memorypipe.llm.offline import OFFLINE_MODEL, OfflineModel
+from memorypipe.llm.offline import OfflineModel
+from memorypipe.llm.spec import OFFLINE_MODEL
 from memorypipe.llm.types import DecideTask, Existing, ExtractTask, Fact, Reply, Request, Turn
 
 
