@@ -80,6 +80,19 @@ def test_verify_ends_with_5_where_a_record_is_missing_and_with_3_where_one_is_un
     assert run("verify", "--against", str(path), *words)[0] == 3
 
 
+@pytest.mark.parametrize(
+    ("text", "source", "code"), [("", "jsonl", 0), ('{"note": ""}\n', "mem0", 3)]
+)
+def test_an_export_without_a_record_is_no_internal_error(
+    run: Run, tmp_path: Path, text: str, source: str, code: int
+) -> None:
+    path = tmp_path / "notes.jsonl"
+    path.write_text(text)
+    found, value = run("import", str(path), "--from", source)
+    assert (found, value["added"], value["rejected_lines"]) == (code, 0, len(text.splitlines()))
+    assert run("verify", "--against", str(path), "--from", source)[0] == code
+
+
 def test_undo_takes_a_run_back_and_can_be_undone(run: Run) -> None:
     code, value = run("undo", "first")
     assert code == 5

@@ -222,6 +222,8 @@ def look_up(
         wanted["text_hash"].add(each.text_hash)
         if each.external_id is not None:
             wanted["external_id"].add(each.external_id)
+    if not wanted:
+        return known
     for rows in _matching(table.pinned(None, _COLUMNS, STATES), wanted):
         for row in rows.to_pylist():
             known.add(row)
