@@ -17,9 +17,11 @@ from memorypipe.cli.render_change import (
     changed_lines,
     found_lines,
     some_runs_lines,
+    table_option,
 )
 from memorypipe.cli.render_table import MEMORY_COLUMNS, memory_value
 from memorypipe.cli.table_commands import open_table
+from memorypipe.cli.undone_runs import closed_runs
 from memorypipe.cli.values import parse_scope
 from memorypipe.errors import InvalidArgumentError, UndoConflictError
 from memorypipe.table.search import ALL
@@ -74,7 +76,18 @@ def undo(options: UndoOptions) -> int:
         output.fail(str(error))
         return ExitCode.HELD
     nothing = f"{options.run} is undone already"
-    return _report(output, table, result, what="undone", nothing=nothing)
+    note = _note_of_messages(table, options)
+    return _report(output, table, result, what="undone", nothing=nothing, note=note)
+
+
+def _note_of_messages(table: MemoryTable, options: UndoOptions) -> str | None:
+    """Say whether the next run reads the messages of an undone run again."""
+    if options.reopen:
+        return f"the messages of {options.run} are open for the next run"
+    if options.run not in closed_runs(table.runs().to_pylist()):
+        return None
+    again = f"memorypipe undo {options.run} --reopen{table_option(options.table)}"
+    return f"its messages count as read; `{again}` lets the next run read them again"
 
 
 def forget(options: ForgetOptions) -> int:
@@ -109,13 +122,21 @@ def _open(options: SearchOptions | UndoOptions | RestoreOptions) -> MemoryTable:
     return open_table(options.table, embedder, mirror=mirror)
 
 
-def _report(
-    output: Output, table: MemoryTable, result: CommitResult, *, what: str, nothing: str
+def _report(  # noqa: PLR0913  # one keyword per part of the sentence
+    output: Output,
+    table: MemoryTable,
+    result: CommitResult,
+    *,
+    what: str,
+    nothing: str,
+    note: str | None = None,
 ) -> int:
     run_id = _run_of(table, result) if result.outcome == "landed" else None
     output.result(
         change_value(result, run_id=run_id, table=table.uri),
-        changed_lines(result, what=what, nothing=nothing, run_id=run_id, table=table.uri),
+        changed_lines(
+            result, what=what, nothing=nothing, run_id=run_id, table=table.uri, note=note
+        ),
     )
     return ExitCode.DONE
 

@@ -87,7 +87,7 @@ def exit_code(summary: "RunSummary", *, max_rejected: Threshold, max_failed: Thr
     """
     if summary.status == "failed":
         return ExitCode.ERROR
-    if summary.status == "held":
+    if summary.status in {"held", "undone"}:
         return ExitCode.HELD
     if summary.status == "stopped":
         return ExitCode.STOPPED

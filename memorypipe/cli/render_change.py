@@ -16,6 +16,7 @@ __all__ = [
     "found_lines",
     "some_runs_lines",
     "table_option",
+    "undone_lines",
 ]
 
 _SHOWN_RUNS = 10
@@ -50,8 +51,14 @@ def change_value(result: CommitResult, *, run_id: str | None, table: str) -> dic
     }
 
 
-def changed_lines(
-    result: CommitResult, *, what: str, nothing: str, run_id: str | None, table: str
+def changed_lines(  # noqa: PLR0913  # one keyword per part of the sentence
+    result: CommitResult,
+    *,
+    what: str,
+    nothing: str,
+    run_id: str | None,
+    table: str,
+    note: str | None = None,
 ) -> Iterator[Text]:
     """Show what was changed, and how to take it back.
 
@@ -61,6 +68,7 @@ def changed_lines(
         nothing: What to say where nothing was changed.
         run_id: Name of the commit; None where nothing was committed.
         table: The table's place.
+        note: What else holds; None: nothing.
     """
     if result.outcome != "landed" or run_id is None:
         yield Text.assemble(("unchanged", "bold yellow"), f"  {nothing}")
@@ -68,11 +76,30 @@ def changed_lines(
     counts = {"back": result.added, "changed": result.updated, "gone": result.deleted}
     told = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
     yield Text.assemble((what, "bold green"), f"  {told or 'no memory'}  ", (run_id, "cyan"))
+    if note is not None:
+        yield Text(f"  {note}")
     yield Text("")
     place = table_option(table)
     yield Text.assemble(
         "  ", (f"memorypipe undo {run_id}{place}", "cyan"), ("  take it back", "dim")
     )
+
+
+def undone_lines(run_id: str, next_steps: Sequence[tuple[str, str]]) -> Iterator[Text]:
+    """Show that an undo took a run back.
+
+    Args:
+        run_id: The run.
+        next_steps: Commands to try, each with what it does.
+    """
+    yield Text.assemble(
+        ("undone", "bold yellow"),
+        f"  {run_id}  an undo took it back: nothing of it is in the table",
+    )
+    yield Text("")
+    width = max(len(command) for command, _ in next_steps)
+    for command, what in next_steps:
+        yield Text.assemble("  ", (f"{command:<{width}}", "cyan"), (f"  {what}", "dim"))
 
 
 def found_lines(rows: Sequence[Mapping[str, Any]], *, table: str) -> Iterator[Text]:

@@ -131,9 +131,10 @@ def summary_lines(
 
 
 def _log_line(summary: RunSummary) -> Text:
+    nothing = "nothing new in it" if summary.conversations else "nothing in it"
     parts = [
         _count(summary.conversations, "conversation"),
-        _count(summary.windows, "new window") if summary.windows else "nothing new in it",
+        _count(summary.windows, "new window") if summary.windows else nothing,
         _count(summary.facts, "fact"),
     ]
     return Text.assemble(("  log       ", "dim"), " · ".join(parts))

@@ -20,6 +20,7 @@ from memorypipe.cli.ray_session import ray_session
 from memorypipe.cli.run_options import RunOptions
 from memorypipe.cli.run_report import report_run
 from memorypipe.cli.stage_specs import expression_arguments
+from memorypipe.cli.undone_runs import as_it_stands, runs_of
 from memorypipe.llm.spec import OFFLINE_MODEL
 from memorypipe.pipeline.runs.bounds import make_bounds
 
@@ -60,6 +61,7 @@ def apply(options: CommitOptions) -> int:
     max_failed = Threshold.parse("--max-failed", options.max_failed)
     planned = Plan(options.table, options.run)
     embedder = choose_if_named(options.embedder, options.config, os.environ, Path())
+    parts_before = len(runs_of(options.table))
     is_partial = options.sample is not None or options.commit_every is not None
     if is_import(planned) and not is_partial:
         summary = apply_import(
@@ -71,7 +73,9 @@ def apply(options: CommitOptions) -> int:
         )
     else:
         summary = _commit(planned, options, embedder)
-    report_run(output, planned, summary, table=options.table)
+    summary = as_it_stands(summary, options.table)
+    is_new = not planned.summary().committed or len(runs_of(options.table)) > parts_before
+    report_run(output, planned, summary, table=options.table, is_new=is_new)
     return exit_code(summary, max_rejected=max_rejected, max_failed=max_failed)
 
 

@@ -9,10 +9,11 @@ import pyarrow.compute as pc
 
 from memorypipe.cli.options import DEFAULT_TABLE
 from memorypipe.cli.output import Output
-from memorypipe.cli.render_change import table_option
+from memorypipe.cli.render_change import table_option, undone_lines
 from memorypipe.cli.render_consolidation import consolidation_lines
 from memorypipe.cli.render_import import import_lines, import_steps
 from memorypipe.cli.render_run import choose_changes, summary_lines
+from memorypipe.cli.undone_runs import closed_runs, runs_of, undo_of
 from memorypipe.pipeline.committing import left_to_commit
 from memorypipe.pipeline.imports.importing import is_import
 from memorypipe.pipeline.plans.plan import Plan
@@ -25,11 +26,14 @@ __all__ = ["held_message", "next_steps", "report_run", "some_changes"]
 
 _EXAMPLES = 10
 _NAMED_SCOPES = 3
+_NAMED_RUNS = 3
 _PLANNED_CHANGES = 100
 _CHANGES = ("ADD", "UPDATE", "DELETE")
 
 
-def report_run(output: Output, planned: Plan, summary: RunSummary, *, table: str) -> None:
+def report_run(
+    output: Output, planned: Plan, summary: RunSummary, *, table: str, is_new: bool = True
+) -> None:
     """Tell how a run ended.
 
     Args:
@@ -37,7 +41,13 @@ def report_run(output: Output, planned: Plan, summary: RunSummary, *, table: str
         planned: The run's plan.
         summary: Its numbers.
         table: The table's place, as the user gave it.
+        is_new: Whether anything was done now, and not before.
     """
+    if summary.status == "undone":
+        _report_undone(output, summary, table=table)
+        return
+    if not is_new:
+        output.note(f"{summary.run_id} was committed before; nothing was committed now.")
     if is_import(planned):
         _report_import(output, planned, summary, table=table)
         return
@@ -62,6 +72,29 @@ def report_run(output: Output, planned: Plan, summary: RunSummary, *, table: str
     shown = consolidation_lines if is_consolidation(planned.manifest) else summary_lines
     lines = shown(summary, changes, table=table, next_steps=steps, open_reasons=reasons)
     output.result(value, lines)
+    if not (summary.windows or is_consolidation(planned.manifest)):
+        _warn_of_closed(output, table)
+
+
+def _report_undone(output: Output, summary: RunSummary, *, table: str) -> None:
+    """Tell that an undo took a run back, and what can be done."""
+    runs, place = runs_of(table), table_option(table)
+    steps = [
+        (f"memorypipe undo {undo_of(runs, summary.run_id)}{place}", "take the undo back"),
+        (f"memorypipe undo {summary.run_id} --reopen{place}", "let the next run read it again"),
+    ]
+    is_closed = summary.run_id in closed_runs(runs)
+    lines = undone_lines(summary.run_id, steps if is_closed else steps[:1])
+    output.result({**summary.to_dict(), "table": table}, lines)
+
+
+def _warn_of_closed(output: Output, table: str) -> None:
+    """Say what may be why there is nothing new in a log."""
+    for run_id in closed_runs(runs_of(table))[-_NAMED_RUNS:]:
+        output.warn(
+            f"{run_id} is undone, and what it has read counts as read: `memorypipe undo {run_id} "
+            f"--reopen{table_option(table)}` lets the next run read it again."
+        )
 
 
 def _taken_up(planned: Plan, summary: RunSummary) -> pa.Table:
@@ -151,6 +184,8 @@ def next_steps(
     """
     place = table_option(table)
     if summary.is_plan:
+        if summary.status == "planned" and not (summary.windows or changes):
+            return []
         what = "commit this plan" if summary.status == "planned" else "commit what was decided"
         return [
             (f"memorypipe apply {summary.run_id}{place}", what),

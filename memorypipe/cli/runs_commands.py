@@ -16,6 +16,7 @@ from memorypipe.cli.render_run import open_window_lines, summary_lines
 from memorypipe.cli.render_table import run_lines
 from memorypipe.cli.run_report import report_run
 from memorypipe.cli.table_commands import open_table
+from memorypipe.cli.undone_runs import as_it_stands
 from memorypipe.errors import PlanError
 from memorypipe.llm.batch.records import BatchRecord
 from memorypipe.pipeline.batch_folder import open_batches
@@ -50,11 +51,12 @@ def show_run(options: RunsShowOptions) -> int:
     if status in _UNFINISHED or "error" in record:
         return _show_unfinished(output, {**record, "status": status}, options.table)
     planned = Plan(options.table, options.run)
+    summary = as_it_stands(planned.summary(), options.table)
     if not (options.failed or options.json):
-        report_run(output, planned, planned.summary(), table=options.table)
+        report_run(output, planned, summary, table=options.table)
         return ExitCode.DONE
     opened = planned.open_windows().to_pylist()
-    value = {**planned.summary().to_dict(), "open_windows": opened}
+    value = {**summary.to_dict(), "open_windows": opened}
     output.result(value, open_window_lines(opened))
     return ExitCode.DONE
 

@@ -6,7 +6,9 @@ from typing import Any, Literal, Self
 
 __all__ = ["RunStatus", "RunSummary"]
 
-RunStatus = Literal["running", "planned", "done", "partial", "held", "stopped", "failed"]
+RunStatus = Literal[
+    "running", "planned", "done", "partial", "held", "stopped", "failed", "undone"
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +21,7 @@ class RunSummary:
             failed, some lines were rejected, or only a sample was applied; ``"held"``: a
             conflict or a guard held scopes back; ``"stopped"``: a bound was reached, or it was
             interrupted; ``"failed"``: an error ended it; ``"running"``: it has not come to its
-            end.
+            end; ``"undone"``: an undo took it back, as the table tells and no record.
         conversations: Conversations in the log.
         windows: Windows with something new in them.
         windows_new: Of these, the ones that the journal did not answer, failed ones included.
