@@ -30,7 +30,11 @@ def check_address(spec: ModelSpec, environ: Mapping[str, str]) -> Iterator[Findi
         return
     try:
         check_key(spec, environ)
-        yield good("key", "none is needed" if spec.api_key == NO_KEY else "its source is there")
+        if spec.api_key == NO_KEY:
+            wanted = "Where the endpoint wants one: --key-env, --key-file or --key-command."
+            yield skip("key", "none is given", wanted)
+        else:
+            yield good("key", "its source is there")
     except EndpointError as error:
         yield fail("key", str(error), "Set it, or name another source.")
     if spec.proxy is None and any(map(is_proxied, spec.urls)):

@@ -20,16 +20,17 @@ _NULL = "null"
 
 def show(options: JournalShowOptions) -> int:
     """Show what lies in a journal."""
-    found = take_inventory(options.uri)
+    found = take_inventory(_uri(options))
     Output(as_json=options.json).result(inventory_value(found), inventory_lines(found))
     return ExitCode.DONE
 
 
 def compact(options: JournalCompactOptions) -> int:
     """Merge the finished segments of a journal, and show what that changed."""
-    before = take_inventory(options.uri)
-    done = compact_journal(options.uri, keep_unusable=not options.drop_unusable)
-    after = take_inventory(options.uri)
+    uri = _uri(options)
+    before = take_inventory(uri)
+    done = compact_journal(uri, keep_unusable=not options.drop_unusable)
+    after = take_inventory(uri)
     value = {
         **asdict(done),
         "before": inventory_value(before),
@@ -37,6 +38,10 @@ def compact(options: JournalCompactOptions) -> int:
     }
     Output(as_json=options.json).result(value, compaction_lines(done, before, after))
     return ExitCode.DONE
+
+
+def _uri(options: JournalShowOptions | JournalCompactOptions) -> str:
+    return f"{options.table.rstrip('/')}/journal" if options.uri is None else options.uri
 
 
 def inventory_value(found: Inventory) -> dict[str, Any]:
@@ -47,9 +52,11 @@ def inventory_value(found: Inventory) -> dict[str, Any]:
 
 def inventory_lines(found: Inventory) -> Iterator[Text]:
     """Show an inventory to people."""
-    yield Text(f"{found.usable:,} replies", style="bold").append(_beside(found), style="dim")
     yield Text(
-        f"{found.segments:,} segments, {shown_size(found.size_bytes)}, and "
+        f"{found.usable:,} {'reply' if found.usable == 1 else 'replies'}", style="bold"
+    ).append(_beside(found), style="dim")
+    yield Text(
+        f"{_segments(found.segments)}, {shown_size(found.size_bytes)}, and "
         f"{shown_size(found.index_bytes)} of indexes"
     )
     if found.newest is not None:
@@ -62,7 +69,7 @@ def inventory_lines(found: Inventory) -> Iterator[Text]:
 
 def compaction_lines(done: Compaction, before: Inventory, after: Inventory) -> Iterator[Text]:
     """Show to people what a compaction changed."""
-    yield Text(f"{done.merged:,} segments became {done.made:,}", style="bold")
+    yield Text(f"{_segments(done.merged)} became {done.made:,}", style="bold")
     yield Text(f"segments  {before.segments:,} → {after.segments:,}")
     sizes = [one.size_bytes + one.index_bytes for one in (before, after)]
     yield Text(f"size      {shown_size(sizes[0])} → {shown_size(sizes[1])}")
@@ -73,6 +80,10 @@ def compaction_lines(done: Compaction, before: Inventory, after: Inventory) -> I
         yield Text(
             f"{done.left_alone:,} segments left alone: their writers may be at work", style="dim"
         )
+
+
+def _segments(count: int) -> str:
+    return f"{count:,} segment" + ("" if count == 1 else "s")
 
 
 def _beside(found: Inventory) -> str:

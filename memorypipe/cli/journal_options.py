@@ -5,15 +5,15 @@ from typing import Annotated
 
 import typer
 
-from memorypipe.cli.options import JsonOption
+from memorypipe.cli.options import DEFAULT_TABLE, JsonOption, TableOption
 
 __all__ = ["JournalCompactOptions", "JournalShowOptions"]
 
 _Uri = Annotated[
-    str,
+    str | None,
     typer.Argument(
-        metavar="URI",
-        help="A folder (by default 'journal' in the table's folder), or s3://, gs://, az://.",
+        metavar="[URI]",
+        help="A folder, or s3://, gs://, az://; without it, the folder 'journal' of --table.",
     ),
 ]
 
@@ -22,7 +22,8 @@ _Uri = Annotated[
 class JournalShowOptions:
     """Options of `journal show`."""
 
-    uri: _Uri
+    uri: _Uri = None
+    table: TableOption = DEFAULT_TABLE
     json: JsonOption = False
 
 
@@ -30,7 +31,8 @@ class JournalShowOptions:
 class JournalCompactOptions:
     """Options of `journal compact`."""
 
-    uri: _Uri
+    uri: _Uri = None
+    table: TableOption = DEFAULT_TABLE
     drop_unusable: Annotated[
         bool,
         typer.Option(

@@ -51,7 +51,11 @@ def _counts(diff: PlanDiff) -> Text:
         count = diff.count(event)
         line.append(f"{mark} {count:,} {_WORDS[event]}", style=style if count else "dim")
         line.append("   ")
-    return line.append(f"{diff.unchanged:,} facts change nothing", style="dim")
+    return line.append(f"{_unchanged(diff.unchanged)}", style="dim")
+
+
+def _unchanged(count: int) -> str:
+    return "1 fact changes nothing" if count == 1 else f"{count:,} facts change nothing"
 
 
 def _versions(diff: PlanDiff) -> str:
@@ -118,8 +122,12 @@ def filter_lines(
         yield Text.assemble(
             ("  ! ", "yellow"), f"dropped too, as they build on dropped ones: {lost}"
         )
+    if not filtered["kept"]:
+        yield Text.assemble(("  ! ", "yellow"), "nothing is kept: to apply it changes no memory")
     windows = _number(filtered["windows_opened"], "window")
-    left = f"{windows} left open for the next run" if filtered["leave_open"] else "count as done"
+    left = "count as done; --leave-open lets the next run take them up"
+    if filtered["leave_open"]:
+        left = f"{windows} left open for the next run"
     yield Text.assemble(("  windows   ", "dim"), f"of dropped actions: {left}")
     yield from _step_lines(next_steps)
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from memorypipe.cli.exit_codes import Threshold
-from memorypipe.cli.values import parse_labels, parse_moment, parse_where
+from memorypipe.cli.values import parse_labels, parse_time, parse_where
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.pipeline.runs.selection import Selection
 from memorypipe.table.reprocess import Reprocess
@@ -71,12 +71,7 @@ def _selection(options: RequestOptions) -> Selection:
 def _time(option: str, text: str | None) -> datetime | None:
     if text is None:
         return None
-    moment = parse_moment(option, text)
-    if not isinstance(moment, datetime):
-        raise InvalidArgumentError(
-            f"{option} must be a time such as 2024-05-01 or 2024-05-01T10:00Z, got {text!r}."
-        )
-    return moment
+    return parse_time(option, text)
 
 
 def parse_sample(text: str | None) -> float | None:

@@ -1,10 +1,12 @@
 """`show` and `history`: look into a memory table."""
 
+from pathlib import Path
 from typing import Any
 
 from memorypipe.cli.exit_codes import ExitCode
 from memorypipe.cli.options import HistoryOptions, ShowOptions
 from memorypipe.cli.output import Output, shown_scope
+from memorypipe.cli.render_change import table_option
 from memorypipe.cli.render_table import (
     MEMORY_COLUMNS,
     history_lines,
@@ -12,8 +14,10 @@ from memorypipe.cli.render_table import (
     memory_value,
 )
 from memorypipe.cli.values import parse_moment, parse_names, parse_scope
-from memorypipe.errors import TableError, TableNotFoundError
+from memorypipe.errors import PlanError, TableError, TableNotFoundError
 from memorypipe.llm.embed.types import Embedder
+from memorypipe.pipeline.runs.folder import RunFolder
+from memorypipe.pipeline.runs.summary import RunSummary
 from memorypipe.table.reading import Reader
 from memorypipe.table.table import MemoryTable
 
@@ -37,11 +41,29 @@ def open_table(
         TableNotFoundError: If there is none.
     """
     if not MemoryTable.exists(uri):
+        if planned := _planned_run(uri):
+            raise TableNotFoundError(
+                f"There is no memory table at {uri!r} yet, as nothing is committed; "
+                f"`memorypipe apply {planned}{table_option(uri)}` commits what is planned there."
+            )
         raise TableNotFoundError(
             f"There is no memory table at {uri!r}; pass --table, or make one with "
             "`memorypipe backfill`."
         )
     return MemoryTable.open(uri, create=False, embedder=embedder, mirror=mirror)
+
+
+def _planned_run(uri: str) -> str | None:
+    """Name a run beside a table that waits to be applied; of several, the one that is newest."""
+    planned = []
+    for path in (Path(uri) / "runs").glob("[!.]*"):
+        try:
+            record = RunFolder(path).read_json("run")
+        except PlanError:  # it is being made
+            continue
+        if RunSummary.from_dict(record).is_plan:
+            planned.append((str(record.get("started_at")), path.name))
+    return max(planned)[1] if planned else None
 
 
 # People read a life in its order; what nothing dates comes last.

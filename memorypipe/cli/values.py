@@ -19,6 +19,7 @@ __all__ = [
     "parse_roles",
     "parse_scope",
     "parse_scope_columns",
+    "parse_time",
     "parse_where",
 ]
 
@@ -175,13 +176,35 @@ def parse_moment(option: str, text: str) -> datetime | int:
     word = text.strip()
     if word.isascii() and word.isdecimal() and len(word) < _MIN_DATE_DIGITS:
         return int(word)
+    return parse_time(option, text, or_else="a version such as 12, or ")
+
+
+def parse_time(option: str, text: str, *, or_else: str = "") -> datetime:
+    """Read a time; one without a zone is UTC.
+
+    Args:
+        option: The option, for errors.
+        text: Its word.
+        or_else: What else the option takes, for errors.
+
+    Raises:
+        InvalidArgumentError: For a word that is no time.
+
+    Example:
+        >>> parse_time("--since", "2024-05-01T10:00").isoformat()
+        '2024-05-01T10:00:00+00:00'
+    """
+    word = text.strip()
+    is_date = not word.isdecimal() or len(word) >= _MIN_DATE_DIGITS
     try:
-        moment = datetime.fromisoformat(word)
+        moment = datetime.fromisoformat(word) if is_date else None
     except ValueError:
+        moment = None
+    if moment is None:
         raise InvalidArgumentError(
-            f"{option} must be a version such as 12, or a time such as 2024-05-01 or "
-            f"2024-05-01T10:00Z, got {text!r}."
-        ) from None
+            f"{option} must be {or_else}a time such as 2024-05-01 or 2024-05-01T10:00Z, got "
+            f"{text!r}."
+        )
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

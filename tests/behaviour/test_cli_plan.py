@@ -55,7 +55,7 @@ def test_diff_shows_the_changes_scope_by_scope(run: Any) -> None:
     assert code == 0
     lines = out.splitlines()
     assert lines[0].split() == ["diff", "r1"]
-    assert "+ 6 added   ~ 0 updated   - 0 deleted   1 facts change nothing" in lines[1]
+    assert "+ 6 added   ~ 0 updated   - 0 deleted   1 fact changes nothing" in lines[1]
     assert "  user_id=u0" in lines
     assert "    + Likes\ufffd[31m mate" in lines
     assert "\x1b" not in out
@@ -92,10 +92,21 @@ def test_filter_makes_a_plan_and_says_what_went_with_what(run: Any) -> None:
     assert "part of   r1 where not (event = 'ADD' and scope.user_id = 'u0')" in out
     assert "5 actions kept · 1 ADD dropped" in out
     assert "dropped too, as they build on dropped ones: 1 UPDATE, 1 NONE" in out
-    assert "of dropped actions: count as done" in out
+    assert "of dropped actions: count as done; --leave-open lets the next run take" in out
     made = out.split()[1]
     assert f"memorypipe diff {made} --table" in out
     assert run("apply", made)[0] == 0
+
+
+def test_a_filter_that_keeps_nothing_says_so(run: Any) -> None:
+    assert "nothing is kept" in run("filter", "r1", "--where", "event = 'DELETE'")[1]
+    assert "nothing is kept" not in run("filter", "r1", "--where", "event = 'ADD'")[1]
+
+
+def test_a_table_of_which_only_a_plan_is_there_names_the_plan(run: Any, plan: Plan) -> None:
+    code, _, err = run("show")
+    assert code == 1
+    assert f"`memorypipe apply r1 --table {plan.table_uri}` commits what is planned" in err
 
 
 def test_filter_can_leave_windows_open(run: Any) -> None:
@@ -127,7 +138,8 @@ def test_what_cannot_work_is_a_usage_error(run: Any, words: tuple[str, ...], tol
 def test_an_unknown_run_is_told_with_the_ones_there_are(run: Any, words: tuple[str, ...]) -> None:
     code, _, err = run(*words)
     assert code == 1
-    assert "no such run; known: ['r1']" in err
+    assert "There is no run 'r9' in " in err
+    assert "its runs are: r1." in err
 
 
 def test_compare_shows_two_plans_beside_each_other(run: Any, plan: Plan) -> None:

@@ -44,10 +44,10 @@ def apply(plan: Plan, sample: float | None = None) -> None:
 def test_the_changes_are_lines_by_scope(plan: Plan) -> None:
     diff = plan.diff()
     assert str(diff).splitlines() == [
-        '[["user_id","u1"]]',
+        "user_id=u1",
         "  ~ Likes tea → Likes <b>mate</b>",
         "  + Owns a cat",
-        '[["user_id","u2"]]',
+        "user_id=u2",
         "  ~ Lives in Rome → Lives in Oslo",
     ]
     assert diff.to_text(limit=1).splitlines()[-1] == "… 2 more"

@@ -19,6 +19,7 @@ from memorypipe.cli.doctor_table import (
     check_table,
 )
 from memorypipe.cli.main import main
+from memorypipe.llm.keys import NO_KEY
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.stage import Outcome
 from memorypipe.table.table import MemoryTable
@@ -93,6 +94,12 @@ def test_a_key_that_is_not_set_and_an_address_where_nobody_is_are_told() -> None
     found = check_address(spec(), {})
     assert states(found) == {"key": "fail", "endpoint": "fail"}
     assert states(check_address(spec(), {"KEY": _SECRET}))["key"] == "ok"
+
+
+def test_a_key_that_nobody_gave_is_not_said_to_be_needless() -> None:
+    [key, _] = check_address(spec(api_key=NO_KEY), {})
+    assert (key.check, key.state, key.told) == ("key", "skip", "none is given")
+    assert "--key-env" in (key.next_step or "")
 
 
 def refuse(code: int) -> Any:

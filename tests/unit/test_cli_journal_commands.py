@@ -24,7 +24,7 @@ def test_show_tells_what_lies_in_a_journal(
     journal.close()
     assert main(["journal", "show", str(tmp_path)]) == 0
     text = shown(capsys)
-    assert "2 replies (and 1 that could not be used) 1 segments" in text
+    assert "2 replies (and 1 that could not be used) 1 segment," in text
     assert "1 m-1 1 (model not told)" in text
     assert main(["journal", "show", tmp_path.as_uri(), "--json"]) == 0
     value = json.loads(capsys.readouterr().out)
@@ -32,6 +32,18 @@ def test_show_tells_what_lies_in_a_journal(
     assert value["models"] == {"m-1": 1, "null": 1}
     assert value["oldest"] == value["newest"] is not None
     assert value["size_bytes"] == next(tmp_path.glob("*.jsonl")).stat().st_size
+
+
+def test_without_an_address_it_is_the_journal_of_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(tmp_path / "journal", [KEYS[0]], REPLY)
+    assert main(["journal", "show", "--table", str(tmp_path)]) == 0
+    assert "1 reply 1 segment," in shown(capsys)
+    assert main(["journal", "compact", "--table", str(tmp_path)]) == 0
+    capsys.readouterr()
+    assert main(["journal", "show", str(tmp_path)]) == 1
+    assert "is no journal; that of a table is" in capsys.readouterr().err
 
 
 def test_compact_shows_before_and_after(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,6 +54,7 @@ def test_messages_are_taken_again_as_the_conditions_say() -> None:
     ("options", "said"),
     [
         ({"since": "12"}, "--since must be a time"),
+        ({"since": "yesterday"}, "--since must be a time"),
         ({"until": "soon"}, "--until must be"),
         ({"since": "2025-01-02", "until": "2025-01-01"}, "must be before until"),
         ({"sample": "5"}, "--sample must be a share"),

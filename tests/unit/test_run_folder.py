@@ -53,7 +53,10 @@ def test_a_run_whose_plan_is_being_applied_is_not_taken_over(tmp_path: Path) -> 
 def test_nothing_is_made_where_the_plan_of_a_run_that_is_not_there_is_applied(
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(PlanError, match="no such run"), RunFolder(tmp_path / "r").applying():
+    with (
+        pytest.raises(PlanError, match="There is no run 'r'"),
+        RunFolder(tmp_path / "r").applying(),
+    ):
         pass
     assert list(tmp_path.iterdir()) == []
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from memorypipe.errors import InvalidArgumentError, JournalError
-from memorypipe.llm.journal.catalog import Catalog
+from memorypipe.llm.journal.catalog import SEGMENT_SUFFIX, Catalog
 from memorypipe.llm.journal.compact import compact_folder
 from memorypipe.llm.journal.files import FolderSource, segment_times
 from memorypipe.llm.journal.local import LocalJournal
@@ -223,6 +223,10 @@ def _check_folder(folder: Path) -> None:
         raise JournalError(
             f"There is no journal at {str(folder)!r}; by default it is the folder 'journal' "
             "beside the table."
+        )
+    if not any(folder.glob(f"*{SEGMENT_SUFFIX}")) and (folder / "journal").is_dir():
+        raise JournalError(
+            f"{str(folder)!r} is no journal; that of a table is {str(folder / 'journal')!r}."
         )
 
 

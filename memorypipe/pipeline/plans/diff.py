@@ -95,8 +95,9 @@ class PlanDiff:
     def _lines(self, limit: int | None) -> Iterator[str]:
         rows = self.rows(limit)
         for scope_key, group in groupby(rows, key=lambda row: row["scope_key"]):
-            yield _scope(scope_key) + self._held(scope_key)
-            for row in group:
+            of_scope = list(group)
+            yield _scope(of_scope[0]["scope"]) + self._held(scope_key)
+            for row in of_scope:
                 yield from _change(row)
         if len(rows) < self.changes.num_rows:
             yield f"… {self.changes.num_rows - len(rows):,} more"
@@ -108,8 +109,8 @@ class PlanDiff:
         return "" if reason is None else f"  ! {reason}"
 
 
-def _scope(scope_key: str) -> str:
-    return scope_key or "(no scope)"
+def _scope(pairs: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(pairs)) or "(no scope)"
 
 
 def _change(row: Mapping[str, Any]) -> Iterator[str]:

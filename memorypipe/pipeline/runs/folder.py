@@ -58,6 +58,7 @@ _GROUP_ROWS = {"windows": 64, "facts": 1_024}
 # The file whose lock is held by whoever applies the plan.
 _APPLYING = ".applying"
 
+_NAMED_RUNS = 5
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 _logger = logging.getLogger(__name__)
@@ -218,9 +219,7 @@ class RunFolder:
         """
         path = self.path / f"{name}.parquet"
         if not path.exists():
-            raise PlanError(
-                f"Run {self.path.name!r} has no {name}: {self._what_is_there()} Run `plan` again."
-            )
+            raise PlanError(self._what_is_there(name))
         return pq.read_table(path, schema=schema)
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> None:
@@ -242,9 +241,7 @@ class RunFolder:
         """
         path = self.path / f"{name}.json"
         if not path.exists():
-            raise PlanError(
-                f"Run {self.path.name!r} has no {name}: {self._what_is_there()} Run `plan` again."
-            )
+            raise PlanError(self._what_is_there(name))
         value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return value
 
@@ -254,11 +251,17 @@ class RunFolder:
         if text:
             (self.path / f"{name}.jsonl").write_text(text, encoding="utf-8")
 
-    def _what_is_there(self) -> str:
-        if not self.path.exists():
-            known = sorted(p.name for p in self.path.parent.glob("*") if p.is_dir())
-            return f"there is no such run; known: {known!r}."
-        return "it was not finished."
+    def _what_is_there(self, wanted: str) -> str:
+        """Say why a file is not there."""
+        if self.path.exists():
+            return f"Run {self.path.name!r} has no {wanted}: it was not finished. Plan it again."
+        runs = self.path.parent
+        known = sorted(p.name for p in runs.glob("[!.]*") if p.is_dir())
+        named = ", ".join(known[:_NAMED_RUNS]) + (", …" if len(known) > _NAMED_RUNS else "")
+        return (
+            f"There is no run {self.path.name!r} in {str(runs.parent)!r}; its runs are: "
+            f"{named or 'none'}. `memorypipe runs` lists them."
+        )
 
 
 def _link(path: Path, new: Path) -> None:

@@ -6,9 +6,7 @@ from typing import Any, Literal, Self
 
 __all__ = ["RunStatus", "RunSummary"]
 
-RunStatus = Literal[
-    "running", "planned", "done", "partial", "held", "stopped", "failed", "undone"
-]
+RunStatus = Literal["running", "planned", "done", "partial", "held", "stopped", "failed", "undone"]
 
 
 @dataclass(frozen=True, kw_only=True)
