@@ -11,17 +11,17 @@ from ray.data.expressions import Expr
 
 from memorypipe.errors import InvalidArgumentError, InvalidCellError
 from memorypipe.expressions.base import Expression, Rows
-from memorypipe.expressions.coordinator import connect
 from memorypipe.expressions.options import WorkerOptions
 from memorypipe.expressions.ray_metrics import publish
 from memorypipe.expressions.results import CellResult
+from memorypipe.expressions.worker_process import worker_of
 from memorypipe.llm.journal.open import absolute_journal
 from memorypipe.llm.keys import NO_KEY
 from memorypipe.llm.owner import Owner
 from memorypipe.llm.spec import OFFLINE_URL, ModelSpec, Prices, RateScope
 from memorypipe.llm.stage import Outcome, Stage
 from memorypipe.llm.types import ChatMessage, Request
-from memorypipe.llm.worker import Worker, get_worker
+from memorypipe.llm.worker import Worker
 
 __all__ = ["LLMExpression"]
 
@@ -162,7 +162,7 @@ class LLMExpression(Expression, Generic[TaskT, ValueT]):
         return min(rows, max(1, round(self.spec.max_qps * _BLOCK_S)))
 
     def _call(self, *cells: Any) -> pa.Array:
-        worker = get_worker(self.spec, connect)
+        worker = worker_of(self.spec)
         # Here a job is one call: that an earlier one was given up says nothing about this one.
         worker.reset()
         return self._values(*cells)
@@ -192,7 +192,7 @@ class LLMExpression(Expression, Generic[TaskT, ValueT]):
 
     def results(self, *cells: Any) -> list[CellResult]:
         """Compute the cells of these columns, each with its status, in row order."""
-        worker = get_worker(self.spec, connect)
+        worker = worker_of(self.spec)
         worker.serve(self._owner)
         rows = self._rows(cells)
         with worker.admission.hold(len(rows)) as portion:

@@ -10,10 +10,10 @@ import orjson
 import pyarrow as pa
 
 from memorypipe.expressions.build_action import DecideWork, MemoryBuildAction
-from memorypipe.expressions.coordinator import connect
 from memorypipe.expressions.ray_metrics import publish
 from memorypipe.expressions.ray_rules import MAX_BLOCKS_IN_HAND
 from memorypipe.expressions.worker_errors import plainly
+from memorypipe.expressions.worker_process import worker_of
 from memorypipe.id_key import IdKeySource
 from memorypipe.ids import text_hash
 from memorypipe.llm.admission import Portion
@@ -21,7 +21,7 @@ from memorypipe.llm.embed.types import Embedder
 from memorypipe.llm.owner import Owner
 from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
-from memorypipe.llm.worker import Worker, all_or_none, get_worker
+from memorypipe.llm.worker import Worker, all_or_none
 from memorypipe.pipeline.id_keys import key_of
 from memorypipe.pipeline.lots import Lot, make_lots, read_lot
 from memorypipe.pipeline.on_ray import over_lots
@@ -115,7 +115,7 @@ class LotDecider:
     def __call__(self, lot: Lot) -> pa.Table:
         """Decide a lot; give a table of schema `SCOPE_RESULTS`."""
         with plainly():
-            worker = get_worker(self._decider.decide.spec, connect)
+            worker = worker_of(self._decider.decide.spec)
             worker.serve(self._decider.owner)
             # What waits here is not read yet.
             with worker.admission.hold(lot.scopes) as portion:

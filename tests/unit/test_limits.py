@@ -76,7 +76,7 @@ def test_slots_bound_what_is_in_flight_and_stay_full() -> None:
 
     max_in_flight, in_flight, elapsed_s, waited_s = run(main())
     assert (max_in_flight, in_flight) == (8, 0)
-    assert elapsed_s == pytest.approx(10, abs=0.02)  # the first starts are apart
+    assert elapsed_s == pytest.approx(10, abs=0.03)  # the first starts are apart
     assert waited_s == pytest.approx(8 * sum(range(10)), rel=0.01)
 
 

@@ -13,7 +13,7 @@ _WEIGHT = 0.05
 
 # Until the first reply has shown how long one takes: what starts all at once comes back all at
 # once, and takes rounds to come apart.
-_FIRST_GAP_S = 0.002
+_FIRST_GAP_S = 0.003
 
 # Timers are no finer; endpoints that answer so fast are bounded by the CPU anyway.
 _LEAST_GAP_S = 0.0005
