@@ -20,7 +20,7 @@ from memorypipe.cli.render_change import (
     table_option,
 )
 from memorypipe.cli.render_table import MEMORY_COLUMNS, memory_value
-from memorypipe.cli.table_commands import open_table
+from memorypipe.cli.table_commands import no_such_scope, open_table
 from memorypipe.cli.undone_runs import closed_runs
 from memorypipe.cli.values import parse_scope
 from memorypipe.errors import InvalidArgumentError, UndoConflictError
@@ -53,6 +53,8 @@ def search(options: SearchOptions) -> int:
         "memories": [{**memory_value(row), "score": row["score"]} for row in rows],
     }
     output.result(value, found_lines(rows, table=options.table))
+    if not (rows or scope is None or table.to_arrow(scope, ["memory_id"]).num_rows):
+        output.note(no_such_scope(table, scope))
     return ExitCode.DONE
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from memorypipe.cli.exit_codes import ExitCode
 from memorypipe.cli.journal_options import JournalCompactOptions, JournalShowOptions
-from memorypipe.cli.output import Output, plain, shown_size, shown_time
+from memorypipe.cli.output import Output, counted, plain, shown_size, shown_time
 from memorypipe.llm.journal.open import compact_journal, take_inventory
 from memorypipe.llm.journal.types import Compaction, Inventory
 
@@ -52,11 +52,11 @@ def inventory_value(found: Inventory) -> dict[str, Any]:
 
 def inventory_lines(found: Inventory) -> Iterator[Text]:
     """Show an inventory to people."""
+    yield Text(counted(found.usable, "reply", "replies"), style="bold").append(
+        _beside(found), style="dim"
+    )
     yield Text(
-        f"{found.usable:,} {'reply' if found.usable == 1 else 'replies'}", style="bold"
-    ).append(_beside(found), style="dim")
-    yield Text(
-        f"{_segments(found.segments)}, {shown_size(found.size_bytes)}, and "
+        f"{counted(found.segments, 'segment')}, {shown_size(found.size_bytes)}, and "
         f"{shown_size(found.index_bytes)} of indexes"
     )
     if found.newest is not None:
@@ -69,7 +69,7 @@ def inventory_lines(found: Inventory) -> Iterator[Text]:
 
 def compaction_lines(done: Compaction, before: Inventory, after: Inventory) -> Iterator[Text]:
     """Show to people what a compaction changed."""
-    yield Text(f"{_segments(done.merged)} became {done.made:,}", style="bold")
+    yield Text(f"{counted(done.merged, 'segment')} became {done.made:,}", style="bold")
     yield Text(f"segments  {before.segments:,} → {after.segments:,}")
     sizes = [one.size_bytes + one.index_bytes for one in (before, after)]
     yield Text(f"size      {shown_size(sizes[0])} → {shown_size(sizes[1])}")
@@ -80,10 +80,6 @@ def compaction_lines(done: Compaction, before: Inventory, after: Inventory) -> I
         yield Text(
             f"{done.left_alone:,} segments left alone: their writers may be at work", style="dim"
         )
-
-
-def _segments(count: int) -> str:
-    return f"{count:,} segment" + ("" if count == 1 else "s")
 
 
 def _beside(found: Inventory) -> str:

@@ -46,7 +46,7 @@ def _fail(error: Exception, output: Output) -> int:
     if isinstance(error, typer.TyperException):
         context = getattr(error, "ctx", None)
         path = context.command_path if context else _NAME
-        message = error.format_message()
+        message = error.format_message().replace("Value error, ", "")
         stop = "" if message.endswith((".", "?")) else "."
         output.fail(f"{message}{stop} Try '{path} --help'.")
         return ExitCode.USAGE

@@ -19,7 +19,7 @@ from memorypipe.cli.maintenance_options import (
     UnblockOptions,
     VacuumOptions,
 )
-from memorypipe.cli.output import Output, plain, shown_scope, shown_size
+from memorypipe.cli.output import Output, counted, plain, shown_scope, shown_size
 from memorypipe.cli.table_commands import open_table
 from memorypipe.cli.values import parse_scope
 from memorypipe.errors import InvalidArgumentError, TableError
@@ -93,7 +93,7 @@ def _vacuum_lines(report: VacuumReport) -> Iterator[Text]:
     ]
     yield from _counts("removed", went)
     if report.kept_runs:
-        yield Text(f"  {report.kept_runs:,} runs that are not committed are kept", style="dim")
+        yield Text(f"  kept: {counted(report.kept_runs, 'run')} not committed", style="dim")
     if report.size_before is not None and report.size_after is not None:
         before, after = shown_size(report.size_before), shown_size(report.size_after)
         yield Text(f"  {before} → {after}")

@@ -15,6 +15,7 @@ __all__ = [
     "DEBUG_VARIABLE",
     "Output",
     "WarningsTo",
+    "counted",
     "plain",
     "shown_scope",
     "shown_size",
@@ -153,6 +154,16 @@ def plain(text: str) -> str:
 def _steers(character: str) -> bool:
     code = ord(character)
     return code < 0x20 or 0x7F <= code < 0xA0 or character in _BIDI_CONTROLS  # noqa: PLR2004  # C0, DEL, C1
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Write a number with what it counts.
+
+    Example:
+        >>> counted(1, "run"), counted(1_200, "memory", "memories")
+        ('1 run', '1,200 memories')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def shown_scope(scope: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from rich.text import Text
 
 from memorypipe.cli.options import DEFAULT_TABLE
-from memorypipe.cli.output import plain
+from memorypipe.cli.output import counted, plain
 from memorypipe.cli.render_run import change_lines
 from memorypipe.pipeline.imports.mapping import make_mapping
 from memorypipe.pipeline.imports.verify import Verification
@@ -38,7 +38,8 @@ def import_lines(
     style = {"done": "bold green", "planned": "bold cyan"}.get(summary.status, "bold yellow")
     yield Text.assemble((summary.status, style), f"  {summary.run_id}")
     source = manifest["source"]
-    records = f"{plain(str(source['path']))} ({source['source']}) · {manifest['records']:,} records"
+    path = plain(str(source["path"]))
+    records = f"{path} ({source['source']}) · {counted(manifest['records'], 'record')}"
     yield Text.assemble(("  export    ", "dim"), records)
     line = Text("").append("  memories  ", style="dim")
     line.append(f"+ {summary.added:,} added", style="green" if summary.added else "dim")
@@ -64,7 +65,7 @@ def import_lines(
         yield Text("")
         yield Text.assemble(
             ("  ! ", "yellow"),
-            f"rejected: {summary.rejected_lines:,} records, listed with the reasons in "
+            f"rejected: {counted(summary.rejected_lines, 'record')}, listed with the reasons in "
             f"{folder}/rejects.jsonl",
         )
     yield from _steps(next_steps)
@@ -121,7 +122,7 @@ def verify_lines(found: Verification, *, path: str, table: str) -> Iterator[Text
         table: The table's place.
     """
     verdict, style = ("complete", "bold green") if found.is_complete else ("incomplete", "bold red")
-    yield Text.assemble((verdict, style), f"  {plain(path)} · {found.records:,} records")
+    yield Text.assemble((verdict, style), f"  {plain(path)} · {counted(found.records, 'record')}")
     numbers = {
         "in the table": found.found,
         "said by another memory": found.said_elsewhere,

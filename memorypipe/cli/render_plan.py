@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
-from memorypipe.cli.output import plain, shown_scope, shown_time
+from memorypipe.cli.output import counted, plain, shown_scope, shown_time
 from memorypipe.pipeline.plans.compare import Comparison
 from memorypipe.pipeline.plans.diff import PlanDiff
 
@@ -67,13 +67,13 @@ def _versions(diff: PlanDiff) -> str:
 def _state(diff: PlanDiff) -> Iterator[Text]:
     if diff.committed:
         yield Text.assemble(
-            ("  ! ", "yellow"), f"committed already: {_number(diff.committed, 'scope')}"
+            ("  ! ", "yellow"), f"committed already: {counted(diff.committed, 'scope')}"
         )
     if diff.duplicates:
-        added = _number(diff.duplicates, "memory", "memories")
+        added = counted(diff.duplicates, "memory", "memories")
         yield Text.assemble(("  ! ", "yellow"), f"the table says by now: {added} of those to add")
     if diff.held_back:
-        held = _number(len(diff.held_back), "scope")
+        held = counted(len(diff.held_back), "scope")
         yield Text.assemble(("  ! ", "yellow"), f"would be held back now: {held}")
 
 
@@ -115,7 +115,7 @@ def filter_lines(
     yield Text.assemble(("planned", "bold cyan"), f"  {run_id}")
     part_of = plain(str(filtered["parent"]))
     yield Text.assemble(("  part of   ", "dim"), f"{part_of} where {plain(filtered['where'])}")
-    kept = _number(filtered["kept"], "action")
+    kept = counted(filtered["kept"], "action")
     dropped = _by_event(filtered["dropped"])
     yield Text.assemble(("  actions   ", "dim"), f"{kept} kept · {dropped or 'none'} dropped")
     if lost := _by_event(filtered["dropped_with"]):
@@ -124,7 +124,7 @@ def filter_lines(
         )
     if not filtered["kept"]:
         yield Text.assemble(("  ! ", "yellow"), "nothing is kept: to apply it changes no memory")
-    windows = _number(filtered["windows_opened"], "window")
+    windows = counted(filtered["windows_opened"], "window")
     left = "count as done; --leave-open lets the next run take them up"
     if filtered["leave_open"]:
         left = f"{windows} left open for the next run"
@@ -215,7 +215,3 @@ def _step_lines(steps: Sequence[tuple[str, str]]) -> Iterator[Text]:
         width = max(len(command) for command, _ in steps)
         for command, what in steps:
             yield Text.assemble("  ", (f"{command:<{width}}", "cyan"), (f"  {what}", "dim"))
-
-
-def _number(count: int, noun: str, plural: str | None = None) -> str:
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

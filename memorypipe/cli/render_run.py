@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
-from memorypipe.cli.output import plain, shown_scope, shown_time
+from memorypipe.cli.output import counted, plain, shown_scope, shown_time
 from memorypipe.pipeline.runs.bounds import BOUND_OPTIONS
 from memorypipe.pipeline.runs.summary import RunSummary
 
@@ -86,7 +86,7 @@ def count_line(summary: RunSummary) -> Text:
         mark, style = _MARKS[event]
         line.append(f"{mark} {count:,} {words[event]}", style=style if count else "dim")
         line.append("   ")
-    return line.append(f"{summary.none:,} facts changed nothing", style="dim")
+    return line.append(f"{counted(summary.none, 'fact')} changed nothing", style="dim")
 
 
 def summary_lines(
@@ -133,9 +133,9 @@ def summary_lines(
 def _log_line(summary: RunSummary) -> Text:
     nothing = "nothing new in it" if summary.conversations else "nothing in it"
     parts = [
-        _count(summary.conversations, "conversation"),
-        _count(summary.windows, "new window") if summary.windows else nothing,
-        _count(summary.facts, "fact"),
+        counted(summary.conversations, "conversation"),
+        counted(summary.windows, "new window") if summary.windows else nothing,
+        counted(summary.facts, "fact"),
     ]
     return Text.assemble(("  log       ", "dim"), " · ".join(parts))
 
@@ -143,7 +143,7 @@ def _log_line(summary: RunSummary) -> Text:
 def _call_line(summary: RunSummary) -> Text:
     tokens = f"{summary.tokens_in:,} + {summary.tokens_out:,} tokens"
     parts = [
-        _count(summary.calls, "call"),
+        counted(summary.calls, "call"),
         f"{summary.journal_hits:,} of them from the journal" if summary.journal_hits else "",
         f"{summary.attempts:,} requests sent" if summary.attempts != summary.calls else "",
         tokens,
@@ -159,7 +159,7 @@ def _batch_lines(summary: RunSummary) -> Iterator[Text]:
     if (batch := summary.batch) is None:
         return
     tokens = f"{batch['prompt_tokens']:,} + {batch['completion_tokens']:,} tokens at batch prices"
-    asked = f"{_count(batch['requests'], 'request')} in {batch['batches']:,}"
+    asked = f"{counted(batch['requests'], 'request')} in {batch['batches']:,}"
     names = ("answered", "unusable", "failed", "expired", "lost")
     shown = [f"{batch[name]:,} {name}" for name in names if batch.get(name)]
     yield Text.assemble(("  batches   ", "dim"), " · ".join([asked, *shown, tokens]))
@@ -186,7 +186,7 @@ def _check_lines(summary: RunSummary) -> Iterator[Text]:
         "left out as orders to the memory system": summary.instructions,
         "decided otherwise than the model did, see rationale": summary.unverified,
     }
-    shown = [f"{_count(count, 'fact')} {what}" for what, count in counts.items() if count]
+    shown = [f"{counted(count, 'fact')} {what}" for what, count in counts.items() if count]
     if shown:
         yield Text.assemble(("  checks    ", "dim"), " · ".join(shown))
 
@@ -235,10 +235,6 @@ def _duration(milliseconds: float) -> str:
     return f"{milliseconds / _MS_PER_S:,.1f} s"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
 def _problem_lines(summary: RunSummary, reasons: Sequence[str], table: str) -> Iterator[Text]:
     folder = f"{table.rstrip('/')}/runs/{summary.run_id}"
     told = (summary.windows_failed, summary.rejected_lines, summary.undated, summary.scopes_left)
@@ -247,7 +243,7 @@ def _problem_lines(summary: RunSummary, reasons: Sequence[str], table: str) -> I
     if summary.scopes_left:
         yield Text.assemble(
             ("  ! ", "yellow"),
-            f"only a sample is committed: {_count(summary.scopes_left, 'scope')} of "
+            f"only a sample is committed: {counted(summary.scopes_left, 'scope')} of "
             f"{summary.scopes:,} left",
         )
     if summary.stopped_by:
@@ -255,19 +251,19 @@ def _problem_lines(summary: RunSummary, reasons: Sequence[str], table: str) -> I
     if summary.windows_failed:
         yield Text.assemble(
             ("  ! ", "yellow"),
-            f"open for the next run: {_count(summary.windows_failed, 'window')}",
+            f"open for the next run: {counted(summary.windows_failed, 'window')}",
         )
         yield from _reason_lines(reasons)
     if summary.undated:
         yield Text.assemble(
             ("  ! ", "yellow"),
-            f"left out, as nothing dates them: {_count(summary.undated, 'conversation')}; a run "
+            f"left out, as nothing dates them: {counted(summary.undated, 'conversation')}; a run "
             "without --since and --until takes them",
         )
     if summary.rejected_lines:
         yield Text.assemble(
             ("  ! ", "yellow"),
-            f"could not be read: {_count(summary.rejected_lines, 'line')}, listed in ",
+            f"could not be read: {counted(summary.rejected_lines, 'line')}, listed in ",
             f"{folder}/rejects.jsonl",
         )
 
@@ -288,7 +284,7 @@ def stopped_message(summary: RunSummary) -> str:
         spent = summary.budget.get(by["bound"].removeprefix("max_"))
     used = f"{spent:,} of {by['limit']:,} used; " if by["limit"] and spent else ""
     return (
-        f"stopped by {option}: {used}{_count(summary.windows_failed, 'window')} left. The same "
+        f"stopped by {option}: {used}{counted(summary.windows_failed, 'window')} left. The same "
         f"command goes on from here, as far as its bound allows; what was answered is not paid "
         f"again."
     )
@@ -299,7 +295,7 @@ def _reason_lines(reasons: Sequence[str]) -> Iterator[Text]:
         yield Text(f"      {count:,} of them: {plain(reason)}")
     hidden = len(set(reasons)) - _SHOWN_REASONS
     if hidden > 0:
-        yield Text(f"      … {_count(hidden, 'other reason')}", style="dim")
+        yield Text(f"      … {counted(hidden, 'other reason')}", style="dim")
 
 
 def open_window_lines(windows: Sequence[Mapping[str, Any]]) -> Iterator[Text]:

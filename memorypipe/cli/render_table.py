@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
-from memorypipe.cli.output import plain, shown_scope, shown_time
+from memorypipe.cli.output import counted, plain, shown_scope, shown_time
 
 __all__ = ["MEMORY_COLUMNS", "history_lines", "memory_lines", "memory_value", "run_lines"]
 
@@ -101,5 +101,5 @@ def run_lines(runs: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
         line.append(f"{run['status']:<8}", style="green" if run["status"] == "done" else "yellow")
         line.append(f"  +{run['added']:,} ~{run['updated']:,} -{run['deleted']:,}")
         if run["windows_failed"]:
-            line.append(f"  {run['windows_failed']:,} windows open", style="yellow")
+            line.append(f"  {counted(run['windows_failed'], 'window')} open", style="yellow")
         yield line.append(f"  {plain(run['model'] or '')}", style="dim")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from memorypipe.cli.output import shown_scope, shown_time
+from memorypipe.cli.output import counted, shown_scope, shown_time
 from memorypipe.cli.report_chart import line_chart
 from memorypipe.cli.report_html import Markup, element, join, table
 from memorypipe.cli.report_style import STYLE
@@ -164,7 +164,7 @@ def _changes(page: RunPage) -> Markup:
     if not page.counts:
         return _section("Changes", element("p", "No memory changes.", class_="dim"))
     total = sum(sum(counts.values()) for counts in page.counts.values())
-    told = f"{_count(total, 'change')} in {_count(len(page.counts), 'scope')}"
+    told = f"{counted(total, 'change')} in {counted(len(page.counts), 'scope')}"
     if len(page.changes) < total:
         told += f"; {len(page.changes):,} of them are shown"
     shown = [
@@ -172,10 +172,6 @@ def _changes(page: RunPage) -> Markup:
         for key, rows in groupby(page.changes, key=lambda row: str(row["scope_key"]))
     ]
     return _section("Changes", element("p", told + ".", class_="dim"), *shown)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _scope_changes(rows: Sequence[Mapping[str, Any]], counts: Mapping[str, int]) -> Markup:

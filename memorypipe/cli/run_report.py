@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memorypipe.cli.options import DEFAULT_TABLE
-from memorypipe.cli.output import Output
+from memorypipe.cli.output import Output, counted
 from memorypipe.cli.render_change import table_option, undone_lines
 from memorypipe.cli.render_consolidation import consolidation_lines
 from memorypipe.cli.render_import import import_lines, import_steps
@@ -137,8 +137,8 @@ def held_message(
     more = f" and {len(scopes) - _NAMED_SCOPES} more" if len(scopes) > _NAMED_SCOPES else ""
     reason = summary.held_back[scopes[0]]
     return (
-        f"Run {summary.run_id!r} held back {len(scopes)} scopes, of which nothing is committed "
-        f"({named}{more}): {reason}. "
+        f"Run {summary.run_id!r} held back {counted(len(scopes), 'scope')}, of which nothing is "
+        f"committed ({named}{more}): {reason}. "
         f"{_way_out(summary.run_id, scopes[0], reason, table) or again}"
     )
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from memorypipe.cli.exit_codes import ExitCode
 from memorypipe.cli.options import RunsOptions, RunsShowOptions
-from memorypipe.cli.output import Output, plain
+from memorypipe.cli.output import Output, counted, plain
 from memorypipe.cli.render_run import open_window_lines, summary_lines
 from memorypipe.cli.render_table import run_lines
 from memorypipe.cli.run_report import report_run
@@ -76,7 +76,7 @@ def open_batch_lines(batches: Sequence[BatchRecord]) -> Iterator[Text]:
     """Show the batches of a run that a provider is at work on, or that wait to be sent."""
     for batch in batches:
         where = plain(batch.batch_id) if batch.batch_id else f"not sent yet ({batch.state})"
-        yield Text(f"      batch of {batch.requests:,} requests: {where}")
+        yield Text(f"      batch of {counted(batch.requests, 'request')}: {where}")
 
 
 def unfinished_lines(record: Mapping[str, Any]) -> Iterator[Text]:

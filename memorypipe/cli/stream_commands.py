@@ -13,7 +13,7 @@ import orjson
 from rich.text import Text
 
 from memorypipe.cli.exit_codes import ExitCode
-from memorypipe.cli.output import Output, plain, shown_scope, shown_time
+from memorypipe.cli.output import Output, counted, plain, shown_scope, shown_time
 from memorypipe.cli.prepare import Prepared, prepare
 from memorypipe.cli.run_commands import check_access, interrupted, running_pipeline
 from memorypipe.cli.run_options import RunOptions
@@ -52,8 +52,8 @@ def ingest(options: IngestOptions) -> int:
 
 def _ingest_lines(counts: Mapping[str, int], due: int) -> Iterator[Text]:
     yield Text("stored", style="bold green")
-    told = f"  {counts['new']:,} new events of {counts['events']:,}"
-    yield Text(f"{told}, in {counts['requests']:,} requests")
+    told = f"  {counts['new']:,} new of {counted(counts['events'], 'event')}"
+    yield Text(f"{told}, in {counted(counts['requests'], 'request')}")
     if due:
         yield Text(f"  streams that are due: {due:,} (memorypipe flush)", style="dim")
 
@@ -87,7 +87,10 @@ def _request(number: int, line: bytes) -> Mapping[str, Any]:
 
 
 def _at_line(error: InvalidArgumentError, first: int, stored: int) -> str:
-    return f"In the batch from line {first}: {error} The {stored:,} requests before it are stored."
+    before = "Nothing is stored."
+    if stored:
+        before = f"What came before that batch is stored: {counted(stored, 'request')}."
+    return f"In the batch from line {first}: {error} {before}"
 
 
 def flush(options: Any) -> int:
@@ -170,7 +173,7 @@ def flush_lines(report: FlushReport) -> Iterator[Text]:
     """Show a report to people."""
     if not report.streams:
         yield Text("nothing is due", style="bold")
-        yield Text(f"  of {report.evaluated:,} streams")
+        yield Text(f"  of {counted(report.evaluated, 'stream')}")
         return
     good = [each for each in report.streams if each.error is None]
     due = {(shown_scope(each.scope), each.stream_id) for each in report.streams}
@@ -191,7 +194,7 @@ def _stream_lines(streams: Sequence[FlushedStream]) -> Iterator[Text]:
     ordered = sorted(streams, key=lambda each: each.error is None)
     for each in ordered[:_SHOWN_STREAMS]:
         line = Text(f"  {shown_scope(each.scope)} / {plain(each.stream_id)}: ")
-        line.append(f"{each.events:,} events, {each.reason}", style="dim")
+        line.append(f"{counted(each.events, 'event')}, {each.reason}", style="dim")
         if each.error is not None:
             line.append(f"  failed, stays pending: {plain(each.error)}", style="yellow")
         yield line

@@ -21,7 +21,7 @@ from memorypipe.pipeline.runs.summary import RunSummary
 from memorypipe.table.reading import Reader
 from memorypipe.table.table import MemoryTable
 
-__all__ = ["history", "open_table", "show"]
+__all__ = ["history", "no_such_scope", "open_table", "show"]
 
 _TERMINAL_LIMIT = 50
 _NAMED_SCOPES = 5
@@ -83,7 +83,7 @@ def show(options: ShowOptions) -> int:
     rows = table.to_arrow(scope, [*MEMORY_COLUMNS, "scope_key"], include={"live", *states})
     rows = rows.sort_by([(name, "ascending") for name in _SHOWN_ORDER])
     if scope is not None and not rows.num_rows:
-        output.note(_no_such_scope(table, scope))
+        output.note(no_such_scope(table, scope))
     limit = options.limit or (_TERMINAL_LIMIT if output.is_terminal else None)
     shown = rows.slice(0, limit).to_pylist()
     value = {"memories": [memory_value(row) for row in shown], "total": rows.num_rows, **past}
@@ -91,7 +91,7 @@ def show(options: ShowOptions) -> int:
     return ExitCode.DONE
 
 
-def _no_such_scope(table: Reader, scope: dict[str, str]) -> str:
+def no_such_scope(table: Reader, scope: dict[str, str]) -> str:
     """Say that a scope has no memories, and which ones have."""
     scopes = table.to_arrow(columns=["scope", "scope_key"]).to_pylist()
     known = {row["scope_key"]: shown_scope(row["scope"]) for row in scopes}

@@ -44,7 +44,7 @@ def find_files(path: str | Path) -> list[Path]:
         found = [Path(p) for p in glob.glob(str(path), recursive=True) if Path(p).is_file()]  # noqa: PTH207  # Path.glob takes no absolute pattern
     if not found:
         raise InvalidArgumentError(
-            f"No log file at {str(path)!r}; give a file, a directory with files, or a pattern."
+            f"No file at {str(path)!r}; give a file, a directory with files, or a pattern."
         )
     return sorted(found)
 

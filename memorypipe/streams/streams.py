@@ -1,5 +1,6 @@
 """`EventStreams`: events in, memories out when a trigger is met."""
 
+import inspect
 import os
 import threading
 import time
@@ -284,6 +285,9 @@ def _waiting(state: StreamState) -> int:
     return state.pending + (0 if state.sealed is None else state.sealed.pending)
 
 
+_FIELDS = tuple(inspect.signature(read_request).parameters)
+
+
 def _numbered(number: int, arguments: Mapping[str, Any]) -> Request:
     try:
         return read_request(**arguments)
@@ -291,8 +295,8 @@ def _numbered(number: int, arguments: Mapping[str, Any]) -> Request:
         raise InvalidArgumentError(f"Request {number}: {error}") from error
     except TypeError as error:
         raise InvalidArgumentError(
-            f"Request {number} has fields that ingest_events does not take: "
-            f"{sorted(map(str, arguments))!r}."
+            f"Request {number} must have the field scope, and of others only "
+            f"{', '.join(_FIELDS[1:])}; it has {sorted(map(str, arguments))!r}."
         ) from error
 
 

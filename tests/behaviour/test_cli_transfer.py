@@ -169,6 +169,8 @@ def test_people_are_told_what_was_done_and_what_to_do_next(
     told = said("search", "coffee", "--scope", "user_id=u1", "--strategy", "keyword")
     assert "Likes coffee  user_id=u1" in told
     assert f"memorypipe history {_TEA} --table {place}" in told
+    assert main(["search", "coffee", "--scope", "user=u1", "--table", place]) == 0
+    assert "scopes are matched whole: user_id=u1." in capsys.readouterr().err
     told = said("forget", _DOG)
     assert told.startswith(f"forgotten  1 gone  {_FORGOT}")
     assert f"memorypipe undo {_FORGOT} --table {place}" in told
@@ -256,6 +258,7 @@ def test_an_import_says_where_it_comes_from_and_what_it_leaves_out(
     capsys.readouterr()
     main(["import", notes("c.jsonl", "Sings"), *crm, "--yes", "--table", new])
     told = capsys.readouterr().out
+    assert "(jsonl) · 1 record\n" in told
     assert "vectors   1 are not taken over" in told
     assert "--scope user_id==u1 --store crm" in told
 

@@ -146,7 +146,7 @@ def test_vacuum_says_what_it_removed_and_kept(
     assert main(["vacuum", "--table", table.uri]) == 0
     told = capsys.readouterr().out
     assert "removed nothing" in told
-    assert "1 runs that are not committed are kept" in told
+    assert "kept: 1 run not committed" in told
 
 
 def test_optimize_changes_no_row(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,6 +44,13 @@ def test_what_cannot_be_meant_is_a_usage_error_on_one_line(
     assert len(told.err.splitlines()) == 1
 
 
+def test_a_choice_that_is_none_is_told_without_the_name_of_an_exception(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["import", "x", "--from", "json"]) == 2
+    assert "Invalid value for '--from': 'json' is not one of" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("bound", ["--max-calls", "--max-total-tokens", "--max-cost"])
 def test_an_estimate_refuses_the_bounds_of_a_run_and_says_why(
     bound: str, capsys: pytest.CaptureFixture[str]

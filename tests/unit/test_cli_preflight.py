@@ -16,7 +16,7 @@ def _spec(**values: Any) -> ModelSpec:
 
 
 def test_a_log_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="No log file"):
+    with pytest.raises(InvalidArgumentError, match="No file at"):
         check_log([str(tmp_path / "none")], {})
 
 

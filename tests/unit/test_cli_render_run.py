@@ -98,7 +98,7 @@ def test_a_summary_tells_counts_cost_place_and_what_to_do_next() -> None:
     assert lines == [
         "done  run_1",
         "  log       1,200 conversations · 1 new window · 5 facts",
-        "  memories  + 2 added   ~ 0 updated   - 0 deleted   1 facts changed nothing",
+        "  memories  + 2 added   ~ 0 updated   - 0 deleted   1 fact changed nothing",
         "  model     3 calls · 1,000 + 10 tokens · 1.3 s · m",
         "  table     t",
         "",

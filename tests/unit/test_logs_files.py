@@ -121,6 +121,6 @@ def test_a_directory_means_its_visible_files_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["missing.jsonl", "*.jsonl"])
 def test_a_path_without_files_is_an_error_that_names_it(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="No log file") as caught:
+    with pytest.raises(InvalidArgumentError, match="No file at") as caught:
         find_files(tmp_path / name)
     assert name in str(caught.value)
