@@ -50,7 +50,7 @@ def _format_of(path: str) -> str:
     ending = Path(path).suffix.removeprefix(".")
     if ending not in EXPORT_FORMATS:
         raise InvalidArgumentError(
-            f"--out {path!r} does not tell the format; add --format, one of {EXPORT_FORMATS!r}, "
+            f"--out {path!r} does not tell the format; add --format {' or '.join(EXPORT_FORMATS)}, "
             "or end the name in .parquet or .jsonl."
         )
     return ending

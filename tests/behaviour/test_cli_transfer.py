@@ -149,7 +149,7 @@ def test_an_export_needs_a_format_and_a_scope_narrows_it(run: Run, tmp_path: Pat
     out = str(tmp_path / "out.txt")
     code, value = run("export", "--out", out)
     assert code == 2
-    assert "add --format" in value["error"]
+    assert "add --format parquet or jsonl, or end" in value["error"]
     code, value = run("export", "--out", out, "--format", "jsonl", "--scope", "user_id=u2")
     assert (code, value["rows"], value["history"]) == (0, 0, False)
 

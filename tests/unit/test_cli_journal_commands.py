@@ -44,6 +44,8 @@ def test_without_an_address_it_is_the_journal_of_the_table(
     capsys.readouterr()
     assert main(["journal", "show", str(tmp_path)]) == 1
     assert "is no journal; that of a table is" in capsys.readouterr().err
+    (tmp_path / "table" / "runs").mkdir(parents=True)
+    assert main(["journal", "show", str(tmp_path / "table")]) == 1
 
 
 def test_compact_shows_before_and_after(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

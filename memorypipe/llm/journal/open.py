@@ -224,7 +224,10 @@ def _check_folder(folder: Path) -> None:
             f"There is no journal at {str(folder)!r}; by default it is the folder 'journal' "
             "beside the table."
         )
-    if not any(folder.glob(f"*{SEGMENT_SUFFIX}")) and (folder / "journal").is_dir():
+    # A journal has no folders in it.
+    if not any(folder.glob(f"*{SEGMENT_SUFFIX}")) and any(
+        each.is_dir() for each in folder.iterdir()
+    ):
         raise JournalError(
             f"{str(folder)!r} is no journal; that of a table is {str(folder / 'journal')!r}."
         )
