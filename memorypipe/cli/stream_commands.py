@@ -203,9 +203,9 @@ def _stream_lines(streams: Sequence[FlushedStream]) -> Iterator[Text]:
 
 
 def _show_due(streams: EventStreams, output: Output) -> int:
-    due = streams.due()
-    value = {"status": "preview", "due": due}
-    lines = [Text(f"streams that are due: {len(due):,}", style="bold")]
+    due, evaluated = streams.due(), streams.count()
+    value = {"status": "preview", "due": due, "evaluated": evaluated}
+    lines = [Text(f"streams that are due: {len(due):,} of {evaluated:,}", style="bold")]
     lines += [Text(f"  {name}: {reason}") for name, reason in list(due.items())[:_SHOWN_STREAMS]]
     output.result(value, lines)
     return ExitCode.DONE

@@ -208,6 +208,11 @@ class EventStreams:
                     found[state.operation_name(key)] = reason
             return found
 
+    def count(self) -> int:
+        """Count the streams."""
+        with self._locked_log() as log:
+            return log.view().count()
+
     def set_default_trigger(self, generation_trigger_config: Any) -> None:
         """Set the rule of all streams that have none of their own.
 

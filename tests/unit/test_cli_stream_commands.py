@@ -96,6 +96,8 @@ def test_a_flush_of_what_is_not_due_starts_nothing(told: Any, tmp_path: Path) ->
     path = tmp_path / "requests.jsonl"
     path.write_text(request("a", generation_trigger_config=rule(event_count=3)))
     told("ingest", str(path))
+    _, value = told("flush", "--dry-run")
+    assert (value["due"], value["evaluated"]) == ({}, 1)
     code, value = told("flush", "--offline")
     assert code == ExitCode.DONE
     assert (value["status"], value["evaluated"]) == ("nothing", 1)
