@@ -81,8 +81,11 @@ def _model_findings(options: Any) -> Iterator[Finding]:
         yield good("endpoint", "a local model: the run starts its server")
         return
     for spec in prepared.specs:
-        yield from check_address(spec, os.environ)
-        yield from check_models(spec, os.environ)
+        found = list(check_address(spec, os.environ))
+        yield from found
+        is_away = any((each.check, each.state) == ("endpoint", "fail") for each in found)
+        if len(spec.urls) > 1 or not is_away:  # of several, others may answer
+            yield from check_models(spec, os.environ)
         yield from check_replies(spec, _question(prepared, spec) if options.ask else None)
 
 

@@ -183,5 +183,16 @@ def test_the_command_ends_with_1_where_anything_is_wrong(
     assert "fail  endpoint" in capsys.readouterr().out
 
 
+def test_an_endpoint_that_cannot_be_reached_is_told_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["--model", "m", "--base-url", "http://127.0.0.1:9/v1"]
+    assert main(["doctor", "--table", str(tmp_path / "table"), *words]) == 1
+    told = capsys.readouterr().out
+    assert "fail  endpoint" in told
+    assert "gave no list of models" not in told
+
+
 def test_a_finding_is_plain_data() -> None:
     assert Finding(check="a", state="ok", told="b").next_step is None
