@@ -2,7 +2,9 @@
 
 import json
 import runpy
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +23,12 @@ def test_the_expression_example_updates_one_memory_and_adds_one() -> None:
 
 
 @pytest.mark.usefixtures("ray_2_cpus")
-def test_the_stream_example_makes_memories_when_its_stream_is_idle(tmp_path: Path) -> None:
-    example = runpy.run_path(str(EXAMPLES / "streams.py"))
-    assert example["demonstrate"](str(tmp_path)) == ["Favorite color is blue", "Lives in Berlin"]
+def test_the_stream_notebook_prints_what_it_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    notebook = json.loads((EXAMPLES / "streams.ipynb").read_text())
+    values: dict[str, Any] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), values)  # noqa: S102  # our own notebook
+            shown = "".join(line for each in cell["outputs"] for line in each["text"])
+            assert capsys.readouterr().out == shown
+    shutil.rmtree(values["table"])
