@@ -1,10 +1,13 @@
-"""The table fixture: every back end goes through the same behaviour suite."""
+"""The table fixture, by which every back end goes through the same suite, and commands on it."""
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from memorypipe import Plan
+from memorypipe.cli.main import main
 from memorypipe.table.backends import BACKENDS
 from memorypipe.table.table import MemoryTable
 from tests.support.table_actions import SteppingClock
@@ -28,3 +31,15 @@ def reopen(table: MemoryTable, backend: str) -> Callable[..., MemoryTable]:
     """Open the same table once more, as another process would."""
     clock = SteppingClock()
     return lambda: MemoryTable.open(table.uri, backend=backend, create=False, clock=clock)
+
+
+@pytest.fixture
+def run(plan: Plan, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run a command on the table of a plan; gives exit code, standard output and error."""
+
+    def command(*words: str) -> tuple[int, str, str]:
+        code = main([*words, "--table", plan.table_uri])
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return command

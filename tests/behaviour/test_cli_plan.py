@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from memorypipe import MemoryTable, Plan
-from memorypipe.cli.main import main
 from tests.support.plans import facts_of, plan_actions, window, write_plan
 from tests.support.table_actions import action, actions, add, delete, minted, update
 
@@ -36,18 +35,6 @@ def plan(tmp_path: Path) -> Plan:
         facts=facts_of(*windows, window("w6", "Likes mate", "tea", scope=U0)),
         manifest={"backend": "parquet"},
     )
-
-
-@pytest.fixture
-def run(plan: Plan, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Run a command on the table; gives exit code, standard output and standard error."""
-
-    def command(*words: str) -> tuple[int, str, str]:
-        code = main([*words, "--table", plan.table_uri])
-        told = capsys.readouterr()
-        return code, told.out, told.err
-
-    return command
 
 
 def test_diff_shows_the_changes_scope_by_scope(run: Any) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from memorypipe import Plan
-from memorypipe.cli.main import main
 from memorypipe.cli.undone_runs import undo_of
 from tests.support.plans import facts_of, plan_actions, window, write_plan
 from tests.support.table_actions import add
@@ -23,18 +22,6 @@ def plan(tmp_path: Path) -> Plan:
         facts=facts_of(window("w0", "Likes tea")),
         manifest={"backend": "parquet"},
     )
-
-
-@pytest.fixture
-def run(plan: Plan, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Run a command on the table; gives exit code, standard output and standard error."""
-
-    def command(*words: str) -> tuple[int, str, str]:
-        code = main([*words, "--table", plan.table_uri])
-        told = capsys.readouterr()
-        return code, told.out, told.err
-
-    return command
 
 
 def test_a_run_applied_again_says_that_nothing_is_committed_now(run: Any) -> None:
