@@ -30,7 +30,8 @@ class Spread:
     round again. Of 64 requests at 200 ms that costs 7 ms a round; apart they cost 2.
 
     The first starts are apart too, so that there is no bunch to begin with: the last of a thousand
-    begins two seconds after the first, once. What begins after the first reply goes by the latency.
+    begins three seconds after the first, once. What begins after the first reply goes by the
+    latency.
     """
 
     def __init__(self) -> None:
