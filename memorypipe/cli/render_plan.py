@@ -51,7 +51,7 @@ def _counts(diff: PlanDiff) -> Text:
         count = diff.count(event)
         line.append(f"{mark} {count:,} {_WORDS[event]}", style=style if count else "dim")
         line.append("   ")
-    return line.append(f"{_unchanged(diff.unchanged)}", style="dim")
+    return line.append(_unchanged(diff.unchanged), style="dim")
 
 
 def _unchanged(count: int) -> str:
