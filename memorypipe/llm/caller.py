@@ -252,16 +252,23 @@ class Caller:
             attempt += 1
             tally.take()
             key_reads = self._key_reads
+            asked_s = time.monotonic()
             try:
-                reply = await self._send(request)
+                reply = await self._send(request, again=attempt > 1)
             except ModelError as error:
                 self._note_failure(error, tally)
                 if isinstance(error, EndpointError):
                     await self._read_key_again(key_reads)
                 if not self._is_worth_another(error) or not tally.attempts_left:
                     raise
-                strain = self._health.strain(time.monotonic())
-                await self._pause(next_wait_s(error, attempt, rng=self._rng, strain=strain))
+                wait_s = next_wait_s(
+                    error,
+                    attempt,
+                    rng=self._rng,
+                    strain=self._health.strain,
+                    taken_s=time.monotonic() - asked_s,
+                )
+                await self._pause(wait_s)
                 continue
             self._health.success(time.monotonic())
             tally.paid(reply)
@@ -302,22 +309,22 @@ class Caller:
             for end in ends:
                 end.cancel()
 
-    async def _send(self, request: Request) -> Reply:
+    async def _send(self, request: Request, *, again: bool) -> Reply:
         """Send once; a schema that the server does not know is left out from then on."""
         has_own_schema = (
             "response_format" in request.params and "response_format" not in self._spec.params
         )
         try:
-            return await self._send_as_is(request, may_be_plain=has_own_schema)
+            return await self._send_as_is(request, may_be_plain=has_own_schema, again=again)
         except RejectedRequestError as error:
             if not (has_own_schema and error.rejects_schema):
                 raise
         self._schema_works = False
-        return await self._send_as_is(request, may_be_plain=True)
+        return await self._send_as_is(request, may_be_plain=True, again=True)
 
-    async def _send_as_is(self, request: Request, *, may_be_plain: bool) -> Reply:
+    async def _send_as_is(self, request: Request, *, may_be_plain: bool, again: bool) -> Reply:
         tokens = estimate_request_tokens(request.messages)
-        async with self._limits.attempt(tokens) as attempt:
+        async with self._limits.attempt(tokens, again=again) as attempt:
             if may_be_plain and not self._schema_works:
                 # Known only now that its turn has come.
                 request = _plain(request)

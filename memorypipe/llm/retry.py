@@ -19,15 +19,15 @@ MAX_RETRY_AFTER_S = 300.0
 STOP_AFTER_S = 60.0
 """How long an endpoint that has answered may fail as if for good before the job stops."""
 
-# An endpoint whose last answer is younger is at work: it turns requests away, but not all.
-_ANSWERING_S = 1.0
-
 _BASE_S = 0.5
 _LEAST_BASE_S = 0.02
 _CAP_S = 30.0
 
 # The strain looks back over about so many attempts.
-_REMEMBERED = 32
+_REMEMBERED = 64
+
+# Failures in a row that come about by chance so seldom mean that the endpoint answers nobody.
+_SELDOM = 1e-5
 
 # 2 ** 30 times any base is above every cap, and no float overflows.
 _MAX_DOUBLINGS = 30
@@ -44,12 +44,13 @@ def next_wait_s(
     *,
     rng: random.Random,
     strain: float = 1.0,
-    cap_s: float = _CAP_S,
+    taken_s: float = 0.0,
 ) -> float:
     """Say how long to wait before the next attempt.
 
     An endpoint that turns a few requests away and answers the others takes this one a moment
-    later: a long wait would leave it idle. One that answers nobody needs time.
+    later: a long wait would leave it idle, and what the refused attempt took counts as waited.
+    One that answers nobody needs time.
 
     Args:
         error: What the last attempt failed with; its `retry_after_s` is obeyed, up to
@@ -58,7 +59,8 @@ def next_wait_s(
         rng: The dice of the jitter.
         strain: Share of all attempts that fail now, from 0 to 1, as from `EndpointHealth.strain`.
             At 1 the upper end of the first wait is half a second; it doubles with every attempt.
-        cap_s: Upper end of any wait that the endpoint did not ask for, at a strain of 1.
+        taken_s: What the attempt that failed took. Below a strain of 1 the wait counts from its
+            beginning, so that attempts that are refused slowly are as far apart as others.
 
     Returns:
         Seconds. Without `retry_after_s` any value up to the upper end is equally likely, so that
@@ -73,7 +75,8 @@ def next_wait_s(
         return min(max(asked_s, 0.0), MAX_RETRY_AFTER_S)
     base_s = max(_LEAST_BASE_S, _BASE_S * strain**2)
     doublings = min(max(attempt - 1, 0), _MAX_DOUBLINGS)
-    return rng.uniform(0.0, min(max(base_s, cap_s * strain**4), base_s * 2**doublings))
+    wait_s = rng.uniform(0.0, min(max(base_s, _CAP_S * strain**4), base_s * 2**doublings))
+    return max(0.0, wait_s - taken_s) if strain < 1.0 else wait_s
 
 
 class EndpointHealth:
@@ -97,22 +100,28 @@ class EndpointHealth:
         self._last_success_s: float | None = None
         self._failing_since_s: float | None = None
         self._failing_share = 0.0
+        self._share_before = 0.0
+        self._failures_in_a_row = 0
 
     def success(self, now: float) -> None:
         """Take note of a reply that came at `now` (monotonic seconds)."""
         self._last_success_s = now
         self._failing_since_s = None
         self._failing_share -= self._failing_share / _REMEMBERED
+        self._share_before = max(self._failing_share, 1 / _REMEMBERED)
+        self._failures_in_a_row = 0
 
-    def strain(self, now: float) -> float:
-        """Give the share of attempts that fail; 1 where no reply came in the last second.
+    @property
+    def strain(self) -> float:
+        """The share of attempts that fail; 1 where the endpoint seems to answer nobody.
 
-        Args:
-            now: Monotonic time in seconds.
+        That is before the first reply, and after more failures in a row than that share explains:
+        three where none failed before, eleven where a third did.
         """
-        if self._last_success_s is None or now - self._last_success_s >= _ANSWERING_S:
+        if self._last_success_s is None:
             return 1.0
-        return self._failing_share
+        by_chance = self._share_before**self._failures_in_a_row
+        return 1.0 if by_chance < _SELDOM else self._failing_share
 
     def failure(self, error: ModelError, now: float) -> Literal["stop", "retry"]:
         """Take note of a failure, and say what to do.
@@ -124,6 +133,7 @@ class EndpointHealth:
         """
         if is_retryable(error):
             self._failing_share += (1.0 - self._failing_share) / _REMEMBERED
+            self._failures_in_a_row += 1
         if not isinstance(error, EndpointError):
             return "retry"
         if self._last_success_s is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from memorypipe.errors import RetryableModelError
 from memorypipe.llm.limits.limits import Limits
-from memorypipe.llm.retry import next_wait_s
+from memorypipe.llm.retry import EndpointHealth, next_wait_s
 from memorypipe.llm.types import Reply
 
 __all__ = ["SimulatedEndpoint", "call_all", "keep_calling"]
@@ -30,11 +30,11 @@ class SimulatedEndpoint:
     latency_s: float = 0.2
     retry_after_s: float | None = None
     refusal_s: float = _REFUSAL_S
-    longest_wait_s: float = 30.0
     rng: random.Random = field(default_factory=lambda: random.Random(7))  # noqa: S311  # a test's dice
     answered_at_s: list[float] = field(default_factory=list)
     refused_at_s: list[float] = field(default_factory=list)
     in_flight: int = 0
+    health: EndpointHealth = field(default_factory=EndpointHealth)
 
     async def call(self) -> Reply:
         clock = asyncio.get_running_loop().time
@@ -50,20 +50,29 @@ class SimulatedEndpoint:
 
 
 async def _one(limits: Limits, endpoint: SimulatedEndpoint) -> None:
+    clock = asyncio.get_running_loop().time
     attempt_number = 0
     while True:
         attempt_number += 1
-        async with limits.attempt(100) as attempt:
+        asked_s = clock()
+        async with limits.attempt(100, again=attempt_number > 1) as attempt:
             try:
                 attempt.replied(await endpoint.call())
             except RetryableModelError as error:
                 attempt.failed(error)
+                endpoint.health.failure(error, clock())
                 failure = error
             else:
+                endpoint.health.success(clock())
                 return
-        await asyncio.sleep(
-            next_wait_s(failure, attempt_number, rng=endpoint.rng, cap_s=endpoint.longest_wait_s)
+        wait_s = next_wait_s(
+            failure,
+            attempt_number,
+            rng=endpoint.rng,
+            strain=endpoint.health.strain,
+            taken_s=clock() - asked_s,
         )
+        await asyncio.sleep(wait_s)
 
 
 async def call_all(limits: Limits, endpoint: SimulatedEndpoint, *, rows: int, lanes: int) -> float:

@@ -73,12 +73,57 @@ def test_failures_that_say_nothing_about_key_and_address_never_stop_the_job() ->
     assert health.failure(WRONG_KEY, 1_001.0) == "stop"
 
 
-def test_an_endpoint_without_a_reply_in_the_last_second_is_under_full_strain() -> None:
+def test_an_endpoint_that_never_answered_is_under_full_strain() -> None:
     health = EndpointHealth()
-    assert health.strain(0.0) == 1.0
+    assert health.strain == 1.0
     health.success(10.0)
-    assert health.strain(10.9) == 0.0
-    assert health.strain(11.0) == 1.0
+    assert health.strain == 0.0
+
+
+@pytest.mark.parametrize(("share", "at_least"), [(0.0, 3), (1 / 3, 8), (0.9, 70)])
+def test_more_failures_in_a_row_than_chance_explains_are_full_strain(
+    share: float, at_least: int
+) -> None:
+    health = EndpointHealth()
+    health.success(0.0)
+    dice = random.Random(7)  # noqa: S311  # which attempts fail
+    for number in range(1_000):
+        if dice.random() < share:
+            health.failure(BUSY, number * 0.01)
+        else:
+            health.success(number * 0.01)
+    health.success(10.0)
+    in_a_row = 0
+    while health.strain < 1.0:
+        health.failure(BUSY, 10.0)
+        in_a_row += 1
+    assert at_least <= in_a_row <= 2 * at_least
+    health.success(10.0)
+    assert health.strain < 1.0, "one reply shows that it is at work"
+
+
+def test_a_row_outlives_an_endpoint_that_refuses_the_few_calls_it_gets_for_seconds() -> None:
+    """One call at a time, refused at once: the attempts must not be used up within a moment."""
+    health, waited = EndpointHealth(), 0.0
+    health.success(0.0)
+    rng = random.Random(7)  # noqa: S311  # jitter
+    for attempt in range(1, 7):
+        health.failure(BUSY, waited)
+        waited += next_wait_s(BUSY, attempt, rng=rng, strain=health.strain)
+    assert waited > 3.0
+
+
+def test_what_a_slow_refusal_took_counts_as_waited_but_where_nobody_is_answered() -> None:
+    def waits(strain: float, taken_s: float) -> list[float]:
+        rng = random.Random(7)  # noqa: S311  # jitter
+        return [next_wait_s(BUSY, 3, rng=rng, strain=strain, taken_s=taken_s) for _ in range(100)]
+
+    assert waits(0.5, 0.2) == [max(0.0, wait_s - 0.2) for wait_s in waits(0.5, 0.0)]
+    assert waits(0.5, 60.0) == [0.0] * 100
+    assert waits(1.0, 60.0) == waits(1.0, 0.0)
+    busy = RetryableModelError("busy", "http_429", 7.0)
+    rng = random.Random(7)  # noqa: S311  # jitter
+    assert next_wait_s(busy, 1, rng=rng, strain=0.5, taken_s=60.0) == 7.0, "obeyed"
 
 
 def test_the_strain_is_the_share_of_attempts_that_fail() -> None:
@@ -90,7 +135,7 @@ def test_the_strain_is_the_share_of_attempts_that_fail() -> None:
             health.failure(BUSY, number * 0.01)
         else:
             health.success(number * 0.01)
-        seen.append(health.strain(number * 0.01))
+        seen.append(health.strain)
     assert sum(seen[200:]) / len(seen[200:]) == pytest.approx(1 / 3, abs=0.03)
 
 
@@ -98,7 +143,7 @@ def test_what_is_rejected_for_good_is_no_strain() -> None:
     health = EndpointHealth()
     health.success(0.0)
     health.failure(RejectedRequestError("no"), 0.1)
-    assert health.strain(0.2) == 0.0
+    assert health.strain == 0.0
 
 
 @pytest.mark.parametrize(

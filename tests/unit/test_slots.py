@@ -27,6 +27,28 @@ def test_more_slots_let_those_in_and_who_waits_longest_first() -> None:
     assert run(main()) == list(range(5))
 
 
+def test_who_comes_again_goes_before_who_comes_first() -> None:
+    async def main() -> list[str]:
+        slots, order = Slots(0), []
+
+        async def one(name: str, *, again: bool) -> None:
+            await slots.acquire(again=again)
+            order.append(name)
+            slots.release()
+
+        tasks = [
+            asyncio.ensure_future(one(name, again=name.startswith("again")))
+            for name in ("first 1", "again 1", "first 2", "again 2")
+        ]
+        await asyncio.sleep(1)
+        assert slots.waiting == 4
+        slots.resize(1)
+        await asyncio.gather(*tasks)
+        return order
+
+    assert run(main()) == ["again 1", "again 2", "first 1", "first 2"]
+
+
 def test_fewer_slots_take_nothing_away_and_give_nothing_out() -> None:
     async def main() -> None:
         slots = Slots(3)

@@ -25,6 +25,11 @@ _WINDOW_S = 1.0
 _WINDOW_REPLIES = 20
 _HURRY_S = 0.2
 _HURRY_SHARE = 0.5
+# After a drop a shorter one will do, where refusals came between replies all the time, and not by
+# the second. Where they are many, it takes longer to tell less of them from as many.
+_SHORT_WINDOW_S = 0.5
+_SHORT_MOST_SHARE = 0.5
+_MIXED = 0.5
 _LONGEST_WINDOW_S = 5.0
 
 # A window that happens to hold two seconds' worth looks like a fall to the next. So much later it
@@ -62,13 +67,27 @@ _PAUSE_REPLIES = 10
 
 @dataclass(kw_only=True)
 class _Window:
-    """What came back since a moment; `lasts_s` is whole seconds, 0 in the first."""
+    """What came back since a moment; `lasts_s` is whole periods, 0 in the first."""
 
     from_s: float
+    period_s: float = _WINDOW_S
     answered: int = 0
     overloaded: int = 0
     usage: float = 0.0
     lasts_s: float = 0.0
+    changes: int = 0
+    ends_refused: bool | None = None
+
+    def add(self, answered: int, overloaded: int) -> None:
+        """Count what came together."""
+        is_refused = overloaded > answered
+        if answered and overloaded:
+            self.changes += 2 * min(answered, overloaded)
+        elif is_refused is not self.ends_refused:
+            self.changes += 1
+        self.ends_refused = is_refused
+        self.answered += answered
+        self.overloaded += overloaded
 
     @property
     def total(self) -> int:
@@ -82,16 +101,21 @@ class _Window:
     def answered_per_s(self) -> float:
         return self.answered / self.lasts_s
 
-    def is_over(self, now: float) -> bool:
-        """Tell, before what came now is counted, whether the window ended with a whole second.
+    @property
+    def is_mixed(self) -> bool:
+        """Whether replies and refusals followed one another about as dice would have them."""
+        return self.changes >= _MIXED * 2 * self.share * (1 - self.share) * self.total
 
-        Endpoints that count by the second then show the same number of replies in each.
+    def is_over(self, now: float) -> bool:
+        """Tell, before what came now is counted, whether the window ended with a whole period.
+
+        Endpoints that count by the second then show the same number of replies in each second.
         """
-        seconds = math.floor(now - self.from_s)
-        if seconds <= self.lasts_s:
+        lasts_s = self.period_s * math.floor((now - self.from_s) / self.period_s)
+        if lasts_s <= self.lasts_s:
             return False
-        self.lasts_s = seconds
-        return self.total >= _WINDOW_REPLIES or seconds >= _LONGEST_WINDOW_S
+        self.lasts_s = lasts_s
+        return self.total >= _WINDOW_REPLIES or lasts_s >= _LONGEST_WINDOW_S
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +124,7 @@ class _Trial:
 
     share: float
     answered_per_s: float
+    period_s: float
 
 
 @dataclass(kw_only=True)
@@ -223,10 +248,10 @@ class Adaptive:
         if self._to_let_pass > 0:
             return
         if self._window is None:
-            self._window = _Window(from_s=now)
+            period_s = _WINDOW_S if self._trial is None else self._trial.period_s
+            self._window = _Window(from_s=now, period_s=period_s)
         window = self._window
-        window.answered += answered
-        window.overloaded += overloaded
+        window.add(answered, overloaded)
         window.usage = max(window.usage, usage)
         if self._must_hurry(window, now):
             window.lasts_s = now - window.from_s
@@ -305,7 +330,12 @@ class Adaptive:
         self._before_drops = self._before_drops or level
         self._is_down = now - self._replied_s >= _OUTAGE_S
         if self._trial is None and window.lasts_s >= _WINDOW_S:
-            self._trial = _Trial(share=window.share, answered_per_s=window.answered_per_s)
+            is_short = window.is_mixed and window.share <= _SHORT_MOST_SHARE
+            self._trial = _Trial(
+                share=window.share,
+                answered_per_s=window.answered_per_s,
+                period_s=_SHORT_WINDOW_S if is_short else _WINDOW_S,
+            )
         self._goal = self._before_drops if self._is_down else level
         self._level = max(self._floor, _DROP * level)
         self._climbs_since_s = None

@@ -97,13 +97,14 @@ class Limits:
                 may_be_bounded=may_be_bounded,
             )
 
-    def attempt(self, tokens: float) -> "Attempt":
+    def attempt(self, tokens: float, *, again: bool = False) -> "Attempt":
         """Give the context of one attempt.
 
         Args:
             tokens: What its prompt is estimated to cost.
+            again: Whether an attempt of the same request failed before; it then goes first.
         """
-        return Attempt(self, tokens)
+        return Attempt(self, tokens, again=again)
 
     def call_ended(self, *, failed: bool) -> None:
         """Report a call that came to its end, with all its attempts.
@@ -126,7 +127,7 @@ class Limits:
 
     # --- for `Attempt` ---
 
-    async def _enter(self, prompt_tokens: float) -> float:
+    async def _enter(self, prompt_tokens: float, *, again: bool) -> float:
         """Wait for everything, and give the tokens that were reserved."""
         counts, slots = self.counts, self._slots
         self._starts.announce(prompt_tokens)
@@ -135,7 +136,7 @@ class Limits:
         else:
             clock = asyncio.get_running_loop().time
             asked_s = clock()
-            await slots.acquire()
+            await slots.acquire(again=again)
             counts.waited_concurrency_s += clock() - asked_s
         try:
             await self._spread.wait(max(slots.capacity, 1))
@@ -180,19 +181,23 @@ class Attempt:
     Args:
         limits: Which limits.
         tokens: What its prompt is estimated to cost.
+        again: Whether an attempt of the same request failed before.
     """
 
-    __slots__ = ("_limits", "_reserved", "_spent", "_started_s", "_tokens")
+    __slots__ = ("_again", "_limits", "_reserved", "_spent", "_started_s", "_tokens")
 
-    def __init__(self, limits: Limits, tokens: float) -> None:
+    def __init__(self, limits: Limits, tokens: float, *, again: bool) -> None:
         self._limits = limits
+        self._again = again
         self._tokens = tokens
         self._reserved = 0.0
         self._spent = 0
         self._started_s = 0.0
 
     async def __aenter__(self) -> Self:
-        self._reserved = await self._limits._enter(self._tokens)  # noqa: SLF001  # two halves of one
+        self._reserved = await self._limits._enter(  # noqa: SLF001  # two halves of one
+            self._tokens, again=self._again
+        )
         self._started_s = asyncio.get_running_loop().time()
         return self
 

@@ -10,6 +10,9 @@ __all__ = ["Slots"]
 class Slots:
     """A semaphore, first come first served, that can be resized.
 
+    Who comes again is served before who comes for the first time: work that was begun ends soon,
+    and a run does not end with rows that have most of their attempts before them.
+
     Where it shrinks below what is in use, nothing is taken away: no slot is given out until
     enough have come back.
 
@@ -25,32 +28,38 @@ class Slots:
         self.capacity = capacity
         self.in_use = 0
         self._waiters: deque[asyncio.Future[None]] = deque()
+        self._returning: deque[asyncio.Future[None]] = deque()
 
     @property
     def waiting(self) -> int:
         """Who waits for a slot."""
-        return len(self._waiters)
+        return len(self._waiters) + len(self._returning)
 
     @property
     def is_free(self) -> bool:
         """Whether `acquire` would return at once."""
-        return self.in_use < self.capacity and not self._waiters
+        return self.in_use < self.capacity and not self.waiting
 
-    async def acquire(self) -> None:
-        """Take a slot, waiting for it where none is free."""
+    async def acquire(self, *, again: bool = False) -> None:
+        """Take a slot, waiting for it where none is free.
+
+        Args:
+            again: Whether it is wanted to go on with something that had one before.
+        """
         if self.is_free:
             self.in_use += 1
             return
         turn = asyncio.get_running_loop().create_future()
-        self._waiters.append(turn)
+        line = self._returning if again else self._waiters
+        line.append(turn)
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 # It was given out in the very moment: on to the next in line.
                 self.release()
-            elif turn in self._waiters:
-                self._waiters.remove(turn)
+            elif turn in line:
+                line.remove(turn)
             raise
 
     def release(self) -> None:
@@ -65,14 +74,17 @@ class Slots:
 
     def fail_waiting(self, error: Callable[[], BaseException]) -> None:
         """Raise an error, a new one each, in everyone who waits."""
-        while self._waiters:
-            turn = self._waiters.popleft()
+        while self.waiting:
+            turn = self._next_in_line()
             if not turn.done():
                 turn.set_exception(error())
 
     def _give_out(self) -> None:
-        while self._waiters and self.in_use < self.capacity:
-            turn = self._waiters.popleft()
+        while self.waiting and self.in_use < self.capacity:
+            turn = self._next_in_line()
             if not turn.done():
                 self.in_use += 1
                 turn.set_result(None)
+
+    def _next_in_line(self) -> asyncio.Future[None]:
+        return (self._returning or self._waiters).popleft()
