@@ -3,6 +3,7 @@
 import contextlib
 import functools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import lance
@@ -21,6 +22,15 @@ FILE_VERSION: Final = "2.2"  # the first with map columns
 # Footers of some ten thousand files.
 _CACHE_BYTES = 1 << 28
 
+# The name of a version's manifest: its number counted down from this, in twenty digits.
+_MANIFEST_OF_0 = 2**64 - 1
+
+# So many newer versions are asked for one by one; listing all is as quick as asking for more.
+_MOST_ASKED = 256
+
+_seen: dict[str, int] = {}
+"""The newest version that this process has seen of local datasets, by address."""
+
 _HEAD_COLUMNS = ["revision", "valid_from", "payload"]
 
 
@@ -35,7 +45,7 @@ def open_dataset(uri: str) -> Any:
         TableError: Where it cannot be read.
     """
     try:
-        return lance.dataset(uri, session=_session())
+        dataset = _open_beyond_seen(uri) or lance.dataset(uri, session=_session())
     except ValueError as error:
         if "was not found" in str(error):
             raise TableNotFoundError(
@@ -45,6 +55,36 @@ def open_dataset(uri: str) -> Any:
         raise TableError(f"The table at {uri!r} cannot be read: {error}") from error
     except OSError as error:
         raise TableError(f"The table at {uri!r} cannot be read: {error}") from error
+    if "://" not in uri:
+        _seen[uri] = dataset.version
+    return dataset
+
+
+def _open_beyond_seen(uri: str) -> Any | None:
+    """Open the newest version by asking for those after one that is known, without a listing.
+
+    Every opening would list all versions otherwise: half a microsecond each, of thousands that a
+    burst of commits leaves. They follow one another without a gap, and the newest is never
+    removed; stores of objects list the newest first.
+
+    Returns:
+        None where that did not lead to the newest.
+    """
+    newest = _seen.get(uri)
+    if newest is None or not _has_version(uri, newest):
+        return None
+    for _ in range(_MOST_ASKED):
+        if not _has_version(uri, newest + 1):
+            # Not there any more, or another table by now: the listing tells.
+            with contextlib.suppress(OSError, ValueError):
+                return lance.dataset(uri, version=newest, session=_session())
+            return None
+        newest += 1
+    return None
+
+
+def _has_version(uri: str, version: int) -> bool:
+    return Path(uri, "_versions", f"{_MANIFEST_OF_0 - version:020}.manifest").exists()
 
 
 @functools.cache

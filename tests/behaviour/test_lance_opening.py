@@ -1,0 +1,95 @@
+"""The newest version of a local Lance dataset is found without listing all versions."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+from memorypipe.errors import TableNotFoundError
+from memorypipe.table.lance.dataset import open_dataset
+
+
+def write(uri: str, number: int, mode: str = "append") -> None:
+    """Write a version as another process would: past `open_dataset`."""
+    lance.write_dataset(pa.table({"number": [number]}), uri, mode=mode)
+
+
+def numbers(uri: str) -> list[int]:
+    """Give the rows of the newest version."""
+    found: list[int] = open_dataset(uri).to_table()["number"].to_pylist()
+    return found
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """Give the address of a dataset of which this process has seen version 1."""
+    place = str(tmp_path / "some.lance")
+    write(place, 0, "create")
+    assert numbers(place) == [0]
+    return place
+
+
+@pytest.fixture
+def listings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note what is opened without saying which version."""
+    noted: list[str] = []
+    real = lance.dataset
+
+    def watched(uri: str, version: int | None = None, **how: Any) -> Any:
+        if version is None:
+            noted.append(uri)
+        return real(uri, version, **how)
+
+    monkeypatch.setattr(lance, "dataset", watched)
+    return noted
+
+
+def test_what_others_committed_is_found_without_a_listing(uri: str, listings: list[str]) -> None:
+    for number in (1, 2, 3):
+        write(uri, number)
+    listings.clear()
+    assert numbers(uri) == [0, 1, 2, 3]
+    write(uri, 4)
+    listings.clear()
+    assert numbers(uri) == [0, 1, 2, 3, 4]
+    assert listings == []
+
+
+def test_many_versions_later_a_listing_finds_the_newest(
+    uri: str, listings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memorypipe.table.lance.dataset._MOST_ASKED", 3)
+    for number in range(1, 6):
+        write(uri, number)
+    listings.clear()
+    assert numbers(uri) == [0, 1, 2, 3, 4, 5]
+    assert len(listings) == 1
+
+
+@pytest.mark.parametrize("versions", [1, 2, 3, 6])
+def test_another_dataset_in_its_place_is_opened_at_its_own_newest(uri: str, versions: int) -> None:
+    write(uri, 1)
+    write(uri, 2)
+    assert numbers(uri) == [0, 1, 2]
+    shutil.rmtree(uri)
+    write(uri, 100, "create")
+    for number in range(101, 100 + versions):
+        write(uri, number)
+    assert numbers(uri) == list(range(100, 100 + versions))
+
+
+def test_where_the_seen_version_was_cleaned_away_the_newest_is_found(uri: str) -> None:
+    write(uri, 1)
+    write(uri, 2)
+    lance.dataset(uri).cleanup_old_versions(retain_versions=1)
+    assert [version["version"] for version in lance.dataset(uri).versions()] == [3]
+    assert numbers(uri) == [0, 1, 2]
+
+
+def test_a_dataset_that_is_gone_is_said_to_be_gone(uri: str) -> None:
+    shutil.rmtree(uri)
+    with pytest.raises(TableNotFoundError, match="no memory table"):
+        open_dataset(uri)
