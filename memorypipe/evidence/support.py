@@ -1,38 +1,58 @@
 """Which messages a fact rests on."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from memorypipe.evidence.figures import known_figures
 from memorypipe.evidence.likeness import content_words
 
-__all__ = ["best_sources", "hits"]
+__all__ = ["Content", "best_sources", "content_of", "hits"]
 
 
-def hits(fact: str, text: str) -> int:
+class Content(NamedTuple):
+    """A text, and what of it can be found again in another.
+
+    Attributes:
+        text: As given.
+        words: Its content words.
+        figures: The numbers that it can be read to hold.
+    """
+
+    text: str
+    words: frozenset[str]
+    figures: frozenset[str]
+
+
+def content_of(text: str) -> Content:
+    """Take a text apart, once for all that it is compared with."""
+    words = frozenset(word for word in content_words(text) if not word.isdecimal())
+    return Content(text, words, frozenset(known_figures(text)))
+
+
+def hits(fact: Content, text: Content) -> int:
     """Count the content words and numbers of a fact that occur in a text.
 
     Example:
-        >>> hits("Adopted two cats in Oslo", "We have adopted 2 cats!")
+        >>> hits(content_of("Adopted two cats in Oslo"), content_of("We have adopted 2 cats!"))
         3
     """
-    words = content_words(text) & content_words(fact)
-    figures = known_figures(fact) & known_figures(text)
-    return len({word for word in words if not word.isdecimal()}) + len(figures)
+    return len(fact.words & text.words) + len(fact.figures & text.figures)
 
 
-def best_sources(fact: str, texts: Mapping[str, str]) -> Sequence[str]:
+def best_sources(fact: Content, texts: Mapping[str, Content]) -> Sequence[str]:
     """Find the messages that hold the most of a fact.
 
     Args:
-        fact: Its text.
-        texts: Message id to text.
+        fact: What it says.
+        texts: Message id to what the message says.
 
     Returns:
         Message ids in order, several where they hold equally much; all of them where none holds
         anything, as it came from one of them.
 
     Example:
-        >>> best_sources("Owns a cat", {"a": "I own a cat", "b": "Nice!"})
+        >>> texts = {"a": content_of("I own a cat"), "b": content_of("Nice!")}
+        >>> best_sources(content_of("Owns a cat"), texts)
         ['a']
     """
     found = {message_id: hits(fact, text) for message_id, text in texts.items()}

@@ -4,6 +4,7 @@ A fact that fails a check is flagged and stays where users see it: in the facts 
 counted in its summary. What is done with it is decided later.
 """
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -14,8 +15,8 @@ from memorypipe.cells.messages import BACKGROUND_ROLES
 from memorypipe.evidence.instructions import is_instruction
 from memorypipe.evidence.likeness import content_words
 from memorypipe.evidence.subjects import is_told_of_another
-from memorypipe.evidence.support import best_sources, hits
-from memorypipe.evidence.voices import Voices, voices_of
+from memorypipe.evidence.support import Content, best_sources, content_of, hits
+from memorypipe.evidence.voices import voices_of
 
 __all__ = ["HEARSAY", "FactFlag", "check_facts"]
 
@@ -49,16 +50,55 @@ def check_facts(facts_json: str, messages: Sequence[Message]) -> tuple[str, list
         >>> check_facts('{"memories": [{"text": "Owns a cat"}]}', said)
         ('{"memories":[{"text":"Owns a cat","sources":["a"]}]}', [])
     """
-    said, own = _texts(messages), _texts(m for m in messages if _is_own(m))
-    voices = voices_of(messages)
+    window = _Window(messages)
     items, flags = [], []
     for place, item in enumerate(orjson.loads(facts_json)["memories"]):
-        text, sources = item["text"], item.get("sources") or best_sources(item["text"], own)
+        fact = content_of(item["text"])
+        sources = item.get("sources") or best_sources(fact, window.own)
         items.append({**item, "sources": sources})
-        flag = _flag(text, [said[source] for source in sources if source in said], voices)
+        flag = window.flag(fact, sources)
         if flag is not None:
             flags.append({"fact": place, "flag": flag})
     return encode_facts(items), flags
+
+
+class _Window:
+    """The messages of a window, each taken apart once for all facts.
+
+    Attributes:
+        own: What each message says that a fact can come from, by its id.
+    """
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        content = functools.cache(content_of)
+        self._said = {name: content(text) for name, text in _texts(messages).items()}
+        own = _texts(message for message in messages if _is_own(message))
+        self.own = {name: content(text) for name, text in own.items()}
+        voices = voices_of(messages)
+        self._plain = list(map(content, voices.own))
+        self._heard = list(map(content, voices.heard))
+        self._orders = list(map(content, voices.orders))
+        self._unsaid = list(map(content, voices.unsaid))
+
+    def flag(self, fact: Content, sources: Iterable[str]) -> FactFlag | None:
+        """Say what is wrong with a fact that has these messages for its sources."""
+        plain, heard = _most(fact, self._plain), _most(fact, self._heard)
+        if is_instruction(fact.text) or self._rests_on_orders(fact, max(plain, heard)):
+            return "instruction"
+        if not max(plain, heard) and _most(fact, self._unsaid):
+            return "instruction"
+        said = [self._said[source] for source in sources if source in self._said]
+        telling = [source for source in said if hits(fact, source)]
+        # A fact without a word that says something can't be judged.
+        if not telling and content_words(fact.text):
+            return "unsupported"
+        if telling and all(is_told_of_another(fact.text, source.text) for source in telling):
+            return HEARSAY
+        return HEARSAY if heard and not plain else None
+
+    def _rests_on_orders(self, fact: Content, plain: int) -> bool:
+        """Whether more of a fact stands in an order than in any plain message."""
+        return bool(self._orders) and (plain == 0 or _most(fact, self._orders) > plain)
 
 
 def _texts(messages: Iterable[Message]) -> dict[str, str]:
@@ -75,26 +115,5 @@ def _is_own(message: Message) -> bool:
     return not message["background"] and message["role"] not in BACKGROUND_ROLES
 
 
-def _flag(fact: str, sources: Sequence[str], voices: Voices) -> FactFlag | None:
-    plain = _most(fact, voices.own)
-    heard = _most(fact, voices.heard)
-    if is_instruction(fact) or _rests_on(fact, voices.orders, max(plain, heard)):
-        return "instruction"
-    if not max(plain, heard) and _most(fact, voices.unsaid):
-        return "instruction"
-    # A fact without a word that says something can't be judged.
-    if content_words(fact) and not _most(fact, sources):
-        return "unsupported"
-    telling = [source for source in sources if hits(fact, source)]
-    if telling and all(is_told_of_another(fact, source) for source in telling):
-        return HEARSAY
-    return HEARSAY if heard and not plain else None
-
-
-def _most(fact: str, texts: Iterable[str]) -> int:
+def _most(fact: Content, texts: Iterable[Content]) -> int:
     return max((hits(fact, text) for text in texts), default=0)
-
-
-def _rests_on(fact: str, orders: Sequence[str], plain: int) -> bool:
-    """Whether more of a fact stands in an order than in any plain message, or nothing in any."""
-    return bool(orders) and (plain == 0 or _most(fact, orders) > plain)
