@@ -152,6 +152,42 @@ def test_two_related_new_memories_of_one_call_meet_in_a_second_one() -> None:
     ]
 
 
+def test_what_is_decided_again_goes_into_the_next_call_and_goes_first_there() -> None:
+    windows = [
+        window(0, "Owns a red boat", "Owns a red boat with sails", "Likes tea"),
+        window(1, "Plays the lute", "Speaks Basque"),
+        window(2, "Moved to Oslo", "Grows plums"),
+    ]
+    result, asked = consolidate(windows, add_all, facts_per_call=3)
+    assert [[fact.text for fact in work.facts] for work in asked] == [
+        ["Owns a red boat", "Owns a red boat with sails", "Likes tea"],
+        ["Owns a red boat with sails", "Plays the lute", "Speaks Basque"],
+        ["Moved to Oslo", "Grows plums"],
+    ]
+    assert sorted(done.fact.text for done in result.actions) == sorted(
+        fact.text for each in windows for fact in each.facts
+    )
+
+
+def test_of_a_call_over_two_windows_what_failed_opens_its_window_and_the_rest_is_decided() -> None:
+    """The second fact of the first window is decided again, beside the fact that fails."""
+    windows = [
+        window(0, "Owns a red boat", "Owns a red boat with sails"),
+        window(1, "Plays the lute"),
+    ]
+
+    def script(work: DecideWork) -> Said:
+        return [action(n, "ADD") for n, f in enumerate(work.facts) if f.text != "Plays the lute"]
+
+    result, asked = consolidate(windows, script, facts_per_call=2)
+    assert [[fact.text for fact in work.facts] for work in asked] == [
+        ["Owns a red boat", "Owns a red boat with sails"],
+        ["Owns a red boat with sails", "Plays the lute"],
+    ]
+    assert [done.fact.window for done in result.actions] == [0, 0]
+    assert list(result.open_windows) == ["w1"]
+
+
 def test_the_same_fact_twice_makes_one_memory() -> None:
     result, _ = consolidate(
         [window(0, "Likes tea"), window(1, "likes  TEA")], add_all, facts_per_call=1

@@ -25,8 +25,8 @@ THINGS = ("piano", "boat", "garden", "camera", "kiln", "loom", "forge", "canoe",
 
 def window(place: int, facts: int, *, of: int = 0) -> WindowFacts:
     """Facts of which every third is about the same thing as the one before."""
-    things = [f"{THINGS[n % 10]}{of}-{place}-{n - (n % 3 == 2)}" for n in range(facts)]
-    texts = [f"{thing} came {n}" for n, thing in enumerate(things)]
+    things = [f"{THINGS[(n - (n % 3 == 2)) % 10]}{of}x{place}" for n in range(facts)]
+    texts = [f"{thing} came {of}x{place}x{n}" for n, thing in enumerate(things)]
     return WindowFacts(
         window_id=f"w{place}",
         facts=[
@@ -97,20 +97,37 @@ def test_a_scope_without_facts_takes_nothing() -> None:
 @pytest.mark.parametrize("lookup", [Lookup(), Lookup(strategy="all", max_memories=None)])
 def test_the_line_predicts_scopes_that_were_not_rehearsed(lookup: Lookup) -> None:
     played = [
-        rehearsal(lookup=lookup).scope("s", [window(n, 7, of=s) for n in range(6)], [])
+        rehearsal(lookup=lookup).scope("s", [window(n, 7, of=s) for n in range(12)], [])
         for s in range(3)
     ]
     model = fit_groups(played, settings(lookup=lookup), add_share=1.0)
-    other = rehearsal(lookup=lookup).scope("s", [window(n, 7, of=9) for n in range(12)], [])
-    found = model.scopes(np.array([84.0]), np.array([0.0]))
+    other = rehearsal(lookup=lookup).scope("s", [window(n, 7, of=9) for n in range(24)], [])
+    found = model.scopes(np.array([168.0]), np.array([0.0]))
     assert found["calls"][0] == pytest.approx(other.calls, rel=0.1)
     assert found["prompt_tokens"][0] == pytest.approx(other.prompt_tokens, rel=0.1)
     assert found["decided"][0] == pytest.approx(other.decided, rel=0.1)
 
 
+def test_the_line_gives_back_the_scopes_that_it_was_made_of() -> None:
+    played = [rehearsal().scope("s", [window(n, 7, of=s) for n in range(12)], []) for s in (0, 1)]
+    model = fit_groups(played, settings(), add_share=1.0)
+    assert 1 / 5 < model.calls[1] < 1
+    assert model.scopes(np.array([84.0]), np.array([0.0]))["calls"][0] == pytest.approx(
+        sum(scope.calls for scope in played) / 2
+    )
+
+
+def test_scopes_of_one_group_predict_others_of_one_group() -> None:
+    played = [rehearsal().scope("s", [window(0, 4, of=s)], []) for s in range(6)]
+    model = fit_groups(played, settings(), add_share=1.0)
+    found = model.scopes(np.array([4.0]), np.array([0.0]))
+    assert found["calls"][0] == pytest.approx(sum(scope.calls for scope in played) / 6)
+    assert found["decided"][0] == pytest.approx(sum(scope.decided for scope in played) / 6)
+
+
 def model(**changes: Any) -> GroupModel:
     values: dict[str, Any] = {
-        "calls": (1.0, 0.0),
+        "calls": (0.0, 0.1),
         "decided": (0.0, 1.0),
         "prompt_tokens": (100.0, 1.0, 2.0),
         "facts_per_call": 10,
@@ -133,9 +150,8 @@ def test_memories_seen_grow_up_to_the_most_and_from_what_is_there() -> None:
     facts = np.array([100.0, 100.0, 100.0])
     seen = plain.scopes(facts, np.array([0.0, 20.0, 500.0]))["prompt_tokens"]
     groups = 100 / 10 + 0.45
-    assert seen.tolist() == pytest.approx(
-        [0 + 10 + 20 + 30 + 40 * (groups - 4), 20 + 30 + 40 * (groups - 2), 40 * groups]
-    )
+    per_group = [0 + 10 + 20 + 30 + 40 * (groups - 4), 20 + 30 + 40 * (groups - 2), 40 * groups]
+    assert seen.tolist() == pytest.approx([sum_seen * 10 / groups for sum_seen in per_group])
 
 
 def test_without_anything_rehearsed_every_fact_is_decided_once() -> None:

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import numpy as np
@@ -45,7 +46,8 @@ class Decisions:
         free: Calls that the journal answers.
         prompt_tokens: Of the calls to be paid.
         decided: Facts in the calls to be paid; a fact that is decided again counts again.
-        groups: Per group of facts: memories before it, facts, calls, prompt tokens, decided facts.
+        groups: Per group of facts, of as many as a call takes: memories before it, facts, calls
+            whose first fact is in it, their prompt tokens and decided facts.
         cpu_s: CPU time of all that surrounds the calls.
     """
 
@@ -62,7 +64,7 @@ class _Calls:
     """The calls of one scope so far."""
 
     made: list[tuple[int, int, bool]] = field(default_factory=list)  # prompt, facts, is free
-    firsts: list[int] = field(default_factory=list)  # where each group begins in `made`
+    firsts: list[int] = field(default_factory=list)  # place of the first fact of each call
 
 
 class Rehearsal:
@@ -102,14 +104,13 @@ class Rehearsal:
     ) -> Decisions:
         """Play one scope; arguments as of `consolidate_scope`."""
         facts = [fact for window in windows for fact in window.facts]
-        size = self._settings.facts_per_call
-        groups = [facts[start : start + size] for start in range(0, len(facts), size)]
+        # Each call settles its first fact, so that the first of the next one comes later.
+        places = iter(range(len(facts)))
         calls = _Calls()
 
         async def decide(work: DecideWork) -> Outcome[ReadActions]:
-            due = len(calls.firsts)
-            if due < len(groups) and _is_of(work, groups[due]):
-                calls.firsts.append(len(calls.made))
+            first = work.facts[0].text
+            calls.firsts.append(next(place for place in places if facts[place].text == first))
             return self._answer(work, calls)
 
         started = time.process_time()
@@ -130,7 +131,9 @@ class Rehearsal:
             free=len(calls.made) - len(paid),
             prompt_tokens=sum(prompt for prompt, _ in paid),
             decided=sum(count for _, count in paid),
-            groups=_groups(groups, calls, result.actions, len(memories)),
+            groups=_groups(
+                facts, self._settings.facts_per_call, calls, result.actions, len(memories)
+            ),
             cpu_s=cpu_s,
         )
 
@@ -171,12 +174,9 @@ def _chance(text: str) -> float:
     return int.from_bytes(digest("chance", text, size=8)) / _SHARES
 
 
-def _is_of(work: DecideWork, group: Sequence[PipelineFact]) -> bool:
-    return len(work.facts) == len(group) and work.facts[0].text == group[0].text
-
-
 def _groups(
-    groups: Sequence[Sequence[PipelineFact]],
+    facts: Sequence[PipelineFact],
+    size: int,
     calls: _Calls,
     actions: Sequence[Decided],
     memories: int,
@@ -184,29 +184,32 @@ def _groups(
     """Sum the calls of each group up; those that the journal answered tell nothing of prompts."""
     if any(is_free for _, _, is_free in calls.made):
         return []
-    place = {id(fact): n for n, group in enumerate(groups) for fact in group}
-    added = [0] * len(groups)
+    group_of = {id(fact): place // size for place, fact in enumerate(facts)}
+    starts = range(0, len(facts), size)
+    added, made, tokens, decided = ([0] * len(starts) for _ in range(4))
     for action in actions:
-        added[place[id(action.fact)]] += action.event == "ADD"
-    found = []
-    for n, first in enumerate(calls.firsts):
-        stop = calls.firsts[n + 1] if n + 1 < len(calls.firsts) else len(calls.made)
-        made = calls.made[first:stop]
-        tokens, decided = sum(m[0] for m in made), sum(m[1] for m in made)
-        found.append((memories + sum(added[:n]), len(groups[n]), len(made), tokens, decided))
-    return found
+        added[group_of[id(action.fact)]] += action.event == "ADD"
+    for first, (prompt, count, _) in zip(calls.firsts, calls.made, strict=True):
+        made[first // size] += 1
+        tokens[first // size] += prompt
+        decided[first // size] += count
+    before = accumulate(added, initial=memories)
+    sizes = [min(size, len(facts) - start) for start in starts]
+    return list(zip(before, sizes, made, tokens, decided, strict=False))
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupModel:
-    """What a group of facts takes: calls and decided facts per fact, prompt tokens per call.
+    """What the facts of a scope take: calls and decided facts per fact, prompt tokens per call.
 
-    Whether facts are decided again depends on the others of their call, not on memories; what a
-    call shows grows with the memories that there are, up to the most that are shown.
+    What is decided again goes into the next call, so that calls are full until a scope's facts
+    come to their end: what is left by then takes calls of its own. Whether facts are decided
+    again depends on the others of their call, not on memories; what a call shows grows with the
+    memories that there are, up to the most that are shown.
 
     Attributes:
-        calls: Calls of a group: constant, and per fact.
-        decided: Facts in the calls of a group: constant, and per fact.
+        calls: Calls at the end of a scope, and per fact.
+        decided: Facts in the calls: more or fewer at the end of a scope, and per fact.
         prompt_tokens: Per call, per memory that it may show, per fact in it.
         facts_per_call: Facts of a whole group.
         most_memories: Memories that a decision sees at most.
@@ -234,9 +237,12 @@ class GroupModel:
         """
         size = self.facts_per_call
         # A few facts are none or some; of many, the last group is half full on average.
-        groups = np.where(facts <= size, -np.expm1(-facts), facts / size + 0.5 * (1 - 1 / size))
-        calls = np.maximum(self.calls[0] * groups + self.calls[1] * facts, groups)
-        decided = np.maximum(self.decided[0] * groups + self.decided[1] * facts, facts)
+        some = -np.expm1(-facts)
+        groups = np.where(facts <= size, some, facts / size + 0.5 * (1 - 1 / size))
+        # The fewer facts there are, the less is left at their end.
+        end = np.minimum(facts / size, 1.0)
+        calls = np.maximum(self.calls[0] * end + self.calls[1] * facts, some)
+        decided = np.maximum(self.decided[0] * end + self.decided[1] * facts, facts)
         shown = np.divide(
             calls * self._memories_seen(groups, memories), groups, where=groups > 0, out=0 * groups
         )
@@ -270,18 +276,21 @@ def fit_groups(
         settings: That they were rehearsed with.
         add_share: That they were rehearsed with; how far it holds is seen in the groups.
     """
-    most = _most_memories(settings.lookup)
+    most, size = _most_memories(settings.lookup), settings.facts_per_call
+    played = [scope for scope in played if scope.groups]
     groups = np.array([group for scope in played for group in scope.groups], dtype=np.float64)
-    groups = groups.reshape(-1, 5)
-    calls = sum(scope.calls for scope in played)
-    before, facts, made, tokens, decided = groups.T
-    one = np.ones(len(groups))
+    before, _, made, tokens, decided = groups.reshape(-1, 5).T
     per_call = _weights([made, made * np.minimum(before, most), decided], tokens)
+    each_calls = np.array([scope.calls for scope in played], dtype=np.float64)
+    each_decided = np.array([scope.decided for scope in played], dtype=np.float64)
+    calls = each_calls.sum()
+    per_scope = np.array([sum(group[1] for group in scope.groups) for scope in played])
+    inputs = [np.minimum(per_scope / size, 1.0), per_scope]
     return GroupModel(
-        calls=_pair(_weights([one, facts], made)),
-        decided=_pair(_weights([one, facts], decided)),
+        calls=_pair(_weights(inputs, each_calls)) if played else (0.0, 1 / size),
+        decided=_pair(_weights(inputs, each_decided)) if played else (0.0, 1.0),
         prompt_tokens=(per_call[0], per_call[1], per_call[2]),
-        facts_per_call=settings.facts_per_call,
+        facts_per_call=size,
         most_memories=most,
         added_share=add_share,
         cpu_s=sum(scope.cpu_s for scope in played) / calls if calls else 0.0,

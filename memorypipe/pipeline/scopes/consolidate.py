@@ -3,7 +3,8 @@
 Pure but for the calls that `decide` makes; what they say decides, nothing else does.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -110,34 +111,42 @@ async def consolidate_scope(  # noqa: PLR0913  # what is given, and how to decid
         settings=settings,
         fallback_action=fallback_action,
     )
-    facts = run.leave_out([fact for window in windows for fact in window.facts])
-    for group in _groups(facts, settings.facts_per_call):
-        await run.decide_group(group)
-        if run.failed:
-            break
+    await run.decide_all(run.leave_out([fact for window in windows for fact in window.facts]))
     return _close(windows, run, start_state)
 
 
-def _groups(facts: Sequence[PipelineFact], most: int) -> Iterator[Sequence[PipelineFact]]:
-    """Cut facts into those of one call: so many, that all see the same memories.
+def _next_call(
+    left: deque[PipelineFact], most: int
+) -> tuple[list[PipelineFact], list[PipelineFact]]:
+    """Take the facts of the next call from those that are left: the first, and what may go along.
 
-    Those of one window that ask for different metadata change nothing for one another, so that
-    conversations that go on at the same time need not be decided a fact at a time.
+    All of one call see the same memories. Facts of one window that ask for different metadata
+    change nothing for one another: those that ask for other metadata than the first are passed
+    over, so that conversations that go on at the same time need not be decided a fact at a time.
+
+    Returns:
+        The facts of the call, and those passed over, which come before all that is left.
     """
-    # Several only of one window: of an earlier one nothing may be left when a decision fails.
-    begun: dict[str | None, list[PipelineFact]] = {}
-    for fact in facts:
-        match = fact.carry.match
-        is_new, sees_all = match not in begun, match is None or None in begun
-        first = next(iter(begun.values()), None)
-        is_further = first is not None and first[0].window != fact.window
-        if (is_new and (is_further or sees_all)) or (is_further and len(begun) > 1):
-            yield from begun.values()
-            begun.clear()
-        begun.setdefault(match, []).append(fact)
-        if len(begun[match]) == most:
-            yield begun.pop(match)
-    yield from begun.values()
+    taken: list[PipelineFact] = [left.popleft()]
+    passed_over: list[PipelineFact] = []
+    first = taken[0]
+    while left and len(taken) < most:
+        fact = left[0]
+        is_same_window = fact.window == first.window
+        if fact.carry.match == first.carry.match:
+            # Of a window that is passed over in part no later one may be decided before it.
+            if passed_over and not is_same_window:
+                break
+            taken.append(left.popleft())
+        elif (
+            is_same_window
+            and taken[-1].window == first.window
+            and None not in (fact.carry.match, first.carry.match)
+        ):
+            passed_over.append(left.popleft())
+        else:
+            break
+    return taken, passed_over
 
 
 class _ScopeRun:
@@ -185,10 +194,16 @@ class _ScopeRun:
                 left.append(fact)
         return left
 
-    async def decide_group(self, group: Sequence[PipelineFact]) -> None:
-        """Decide facts in one call, and again those that one call can't settle together."""
-        pending = list(group)
-        while pending:
+    async def decide_all(self, facts: Sequence[PipelineFact]) -> None:
+        """Decide facts, so many in a call as go together; those that one call can't settle first.
+
+        They go into the next call, together with what comes then: a call of their own would cost
+        as much, and keep the scope waiting.
+        """
+        place = {id(fact): n for n, fact in enumerate(facts)}
+        left = deque(facts)
+        while left:
+            pending, passed_over = _next_call(left, self._settings.facts_per_call)
             lookup = self._settings.lookup
             await self._vectors.need(self._state.unembedded(pending, lookup))
             existing = self._state.lookup(pending, lookup)
@@ -201,7 +216,10 @@ class _ScopeRun:
             # From the first failure on nothing counts; what stands before it is decided to its end.
             end = min(self.failed, default=len(self._windows))
             again += self._take([d for d in decided if d.fact.window < end])
-            pending = sorted((f for f in again if f.window < end), key=group.index)
+            first = sorted([*passed_over, *again], key=lambda fact: place[id(fact)])
+            left.extendleft(reversed(first))
+            if self.failed:
+                left = deque(fact for fact in left if fact.window < end)
 
     def _judge(
         self,
