@@ -70,7 +70,7 @@ class _Window:
     """
 
     def __init__(self, messages: Sequence[Message]) -> None:
-        content = functools.cache(content_of)
+        content = self._content = functools.cache(content_of)
         self._said = {name: content(text) for name, text in _texts(messages).items()}
         own = _texts(message for message in messages if _is_own(message))
         self.own = {name: content(text) for name, text in own.items()}
@@ -78,14 +78,14 @@ class _Window:
         self._plain = list(map(content, voices.own))
         self._heard = list(map(content, voices.heard))
         self._orders = list(map(content, voices.orders))
-        self._unsaid = list(map(content, voices.unsaid))
+        self._unsaid = voices.unsaid  # seldom looked into
 
     def flag(self, fact: Content, sources: Iterable[str]) -> FactFlag | None:
         """Say what is wrong with a fact that has these messages for its sources."""
         plain, heard = _most(fact, self._plain), _most(fact, self._heard)
         if is_instruction(fact.text) or self._rests_on_orders(fact, max(plain, heard)):
             return "instruction"
-        if not max(plain, heard) and _most(fact, self._unsaid):
+        if not max(plain, heard) and _most(fact, map(self._content, self._unsaid)):
             return "instruction"
         said = [self._said[source] for source in sources if source in self._said]
         telling = [source for source in said if hits(fact, source)]
