@@ -1,9 +1,11 @@
 """How long does a log of long conversations take through an endpoint, beside a plain `add` loop?
 
     python benchmarks/locomo_wall.py LOG [--latency-ms 200] [--in-flight 64] [--pairs 150]
+        [--every-turn]
 
 `LOG` is any log that `read_conversations` reads, LoCoMo for one. A local endpoint answers after a
-fixed latency, with a fact per user turn, and adds every fact. The log is planned and applied, and
+fixed latency, with a fact for every second user turn (`--every-turn`: for each; models find fewer
+in small talk than either), and adds every fact. The log is planned and applied, and
 the wall time set beside what no client can beat: the larger of all calls times latency by the
 requests in flight, and the longest chain, which is the extraction of a window and then the
 decision calls of the heaviest scope.
@@ -33,9 +35,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import common  # the checkout comes first
 from memorypipe import MemoryBuildAction, MemoryExtract, MemoryPipeline, read_conversations
-from tests.support.endpoint import Endpoint, endpoint
+from tests.support.endpoint import DEFAULT_RESPONDER, Endpoint, endpoint
 
 _SEEN = 10
+_HALF = "tests.support.responders:answer_half"
 
 
 def turn_pairs(conversations: pa.Table) -> Iterator[list[dict[str, Any]]]:
@@ -46,7 +49,7 @@ def turn_pairs(conversations: pa.Table) -> Iterator[list[dict[str, Any]]]:
             yield turns[start : start + 2]
 
 
-def loop_bodies(pairs: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+def loop_bodies(pairs: list[list[dict[str, Any]]], *, every_turn: bool) -> list[dict[str, Any]]:
     """Give the requests of a plain loop, one after the other."""
     model: dict[str, Any] = {"base_url": "http://127.0.0.1:1/v1", "model": "test"}
     extract, decide = MemoryExtract(**model), MemoryBuildAction(**model)
@@ -55,6 +58,7 @@ def loop_bodies(pairs: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     for pair in pairs:
         said = [f"[{turn['role']}]: {turn['content']}" for turn in pair]
         texts = [turn["content"] for turn in pair if turn["role"] == "user"]
+        texts = texts if every_turn else texts[:1]
         facts = json.dumps({"memories": [{"text": text} for text in texts]})
         seen = json.dumps(known[-_SEEN:])
         asked = (*extract.requests(["\n".join(said)]), *decide.requests([facts], [seen]))
@@ -95,16 +99,18 @@ def main() -> None:
     parser.add_argument("--latency-ms", type=float, default=200.0)
     parser.add_argument("--in-flight", type=int, default=64)
     parser.add_argument("--pairs", type=int, default=150)
+    parser.add_argument("--every-turn", action="store_true", help="a fact for every user turn")
     options = parser.parse_args()
     latency_s = options.latency_ms / 1e3
+    responder = DEFAULT_RESPONDER if options.every_turn else _HALF
     with common.ray_up():
         read = read_conversations(options.log)
         batches = read.dataset.iter_batches(batch_size=None, batch_format="pyarrow")
         pairs = list(turn_pairs(pa.concat_tables(batches)))
-        with endpoint(latency_s=latency_s, lifetime_s=3_600) as server:
+        with endpoint(latency_s=latency_s, responder=responder, lifetime_s=3_600) as server:
             ours = run(options.log, server, options.in_flight)
-    bodies = loop_bodies(pairs[: options.pairs])
-    with endpoint(latency_s=latency_s, lifetime_s=3_600) as server:
+    bodies = loop_bodies(pairs[: options.pairs], every_turn=options.every_turn)
+    with endpoint(latency_s=latency_s, responder=responder, lifetime_s=3_600) as server:
         looped = common.peer("openai", base_url=server.base_url, chains=[bodies], in_flight=1)
     times = len(pairs) / min(options.pairs, len(pairs))
     loop = {
