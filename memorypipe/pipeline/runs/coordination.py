@@ -47,6 +47,7 @@ class Coordination:
         self._budget = budget
         self._keeper: BudgetKeeper | None = None
         self._coordinator: RunCoordinator | None = None
+        self._is_joined = False
         self._is_paused = False
 
     @classmethod
@@ -80,13 +81,17 @@ class Coordination:
         """Give the expression as a part of the run: its workers ask the coordinator."""
         if self._coordinator is None or not _is_asked(expression):
             return expression
+        self._is_joined = True
         joined = copy(expression)
         joined.spec = replace(expression.spec, run=self._name)
         return joined
 
     def totals(self) -> dict[str, Any] | None:
-        """Give what the workers have told; None where there is no coordinator to tell."""
-        if self._coordinator is None:
+        """Give what the workers have told; None where there is no coordinator to tell.
+
+        Nor is one asked that nobody can have told anything yet: it takes a second to come up.
+        """
+        if self._coordinator is None or not self._is_joined:
             return None
         try:
             totals = self._coordinator.totals()
