@@ -4,6 +4,7 @@
 
     MemoryPipeError
     ├── InvalidArgumentError (also ValueError)    what the caller passed cannot work
+    │   └── InvalidRequestError                   one of many requests, which it numbers
     ├── InvalidCellError (also ValueError)        a cell of a row cannot be read
     ├── LogFormatError (also ValueError)          a log, or one of its lines, cannot be read
     ├── ModelError                                a model call gave no usable reply
@@ -36,6 +37,7 @@ __all__ = [
     "HistoryGoneError",
     "InvalidArgumentError",
     "InvalidCellError",
+    "InvalidRequestError",
     "JournalError",
     "JournalMissError",
     "LogFormatError",
@@ -59,6 +61,23 @@ class MemoryPipeError(Exception):
 
 class InvalidArgumentError(MemoryPipeError, ValueError):
     """A parameter or option cannot work; the message names it, its value and the choices."""
+
+
+class InvalidRequestError(InvalidArgumentError):
+    """One of many requests cannot work.
+
+    Attributes:
+        number: Which one, from 0.
+        reason: What is wrong with it.
+    """
+
+    def __init__(self, number: int, reason: str) -> None:
+        super().__init__(number, reason)
+        self.number = number
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"Request {self.number}: {self.reason}"
 
 
 class InvalidCellError(MemoryPipeError, ValueError):

@@ -18,10 +18,11 @@ from memorypipe.cli.prepare import Prepared, prepare
 from memorypipe.cli.run_commands import check_access, interrupted, running_pipeline
 from memorypipe.cli.run_options import RunOptions
 from memorypipe.cli.stream_options import IngestOptions, run_options
-from memorypipe.errors import InvalidArgumentError
+from memorypipe.errors import InvalidArgumentError, InvalidRequestError
 from memorypipe.llm.spec import OFFLINE_MODEL
 from memorypipe.streams.flush import FlushedStream, FlushReport
 from memorypipe.streams.generation import Generate, Generated, Generation
+from memorypipe.streams.operations import IngestedBatch
 from memorypipe.streams.streams import EventStreams
 
 __all__ = ["flush", "flush_lines", "ingest", "watch"]
@@ -35,19 +36,28 @@ def ingest(options: IngestOptions) -> int:
     streams = EventStreams(options.table)
     counts = dict.fromkeys(("requests", "events", "new", "duplicates"), 0)
     with _opened(options.requests) as lines:
-        for first, requests in _batches(lines, options.batch):
-            try:
-                batch = streams.ingest_batch(requests)
-            except InvalidArgumentError as error:
-                raise InvalidArgumentError(_at_line(error, first, counts["requests"])) from error
-            counts["requests"] += len(requests)
-            counts["events"] += batch.events
-            counts["new"] += batch.new
-            counts["duplicates"] += batch.duplicates
+        try:
+            for numbers, requests in _batches(lines, options.batch):
+                batch = _ingest_batch(streams, numbers, requests)
+                counts["requests"] += len(requests)
+                counts["events"] += batch.events
+                counts["new"] += batch.new
+                counts["duplicates"] += batch.duplicates
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"{error} {_stored(counts['requests'])}") from error
     due = len(streams.due())
     value = {"status": "done", **counts, "due": due, "table": options.table}
     output.result(value, _ingest_lines(counts, due))
     return ExitCode.DONE
+
+
+def _ingest_batch(
+    streams: EventStreams, numbers: Sequence[int], requests: Sequence[Mapping[str, Any]]
+) -> IngestedBatch:
+    try:
+        return streams.ingest_batch(requests)
+    except InvalidRequestError as error:
+        raise InvalidArgumentError(f"Line {numbers[error.number]}: {error.reason}") from error
 
 
 def _ingest_lines(counts: Mapping[str, int], due: int) -> Iterator[Text]:
@@ -67,11 +77,11 @@ def _opened(name: str) -> IO[bytes]:
         raise InvalidArgumentError(f"FILE {name!r} cannot be read: {error.strerror}.") from error
 
 
-def _batches(lines: IO[bytes], size: int) -> Iterator[tuple[int, list[Mapping[str, Any]]]]:
-    """Read requests, so many at a time, each batch with the number of its first line."""
+def _batches(lines: IO[bytes], size: int) -> Iterator[tuple[list[int], list[Mapping[str, Any]]]]:
+    """Read requests, so many at a time, each batch with the numbers of its lines."""
     numbered = ((n, line) for n, line in enumerate(lines, start=1) if line.strip())
     while batch := list(islice(numbered, size)):
-        yield batch[0][0], [_request(number, line) for number, line in batch]
+        yield [number for number, _ in batch], [_request(number, line) for number, line in batch]
 
 
 def _request(number: int, line: bytes) -> Mapping[str, Any]:
@@ -86,11 +96,10 @@ def _request(number: int, line: bytes) -> Mapping[str, Any]:
     return value
 
 
-def _at_line(error: InvalidArgumentError, first: int, stored: int) -> str:
-    before = "Nothing is stored."
-    if stored:
-        before = f"What came before that batch is stored: {counted(stored, 'request')}."
-    return f"In the batch from line {first}: {error} {before}"
+def _stored(requests: int) -> str:
+    if not requests:
+        return "Nothing is stored."
+    return f"What came before its batch is stored: {counted(requests, 'request')}."
 
 
 def flush(options: Any) -> int:

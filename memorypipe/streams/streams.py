@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from memorypipe import ids
-from memorypipe.errors import InvalidArgumentError
+from memorypipe.errors import InvalidArgumentError, InvalidRequestError
 from memorypipe.streams.background import AutoFlush
 from memorypipe.streams.flush import Flushing, FlushReport, to_us
 from memorypipe.streams.generation import Generate
@@ -154,7 +154,7 @@ class EventStreams:
             The operation of each, and how many events were new.
 
         Raises:
-            InvalidArgumentError: As `ingest_events`; the message names the request's number.
+            InvalidRequestError: As `ingest_events`, with the number of the request.
             TableError: As `ingest_events`.
         """
         return self._ingest([_numbered(n, each) for n, each in enumerate(requests)])
@@ -297,12 +297,13 @@ def _numbered(number: int, arguments: Mapping[str, Any]) -> Request:
     try:
         return read_request(**arguments)
     except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"Request {number}: {error}") from error
+        raise InvalidRequestError(number, str(error)) from error
     except TypeError as error:
-        raise InvalidArgumentError(
-            f"Request {number} must have the field scope, and of others only "
-            f"{', '.join(_FIELDS[1:])}; it has {sorted(map(str, arguments))!r}."
-        ) from error
+        reason = (
+            f"it must have the field scope, and of others only {', '.join(_FIELDS[1:])}; it has "
+            f"{sorted(map(str, arguments))!r}."
+        )
+        raise InvalidRequestError(number, reason) from error
 
 
 def _local(table: str) -> str:

@@ -1,4 +1,5 @@
 import math
+import pickle
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -6,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memorypipe.errors import InvalidArgumentError
+from memorypipe.errors import InvalidArgumentError, InvalidRequestError
 from memorypipe.streams.request import Event, read_request
 from memorypipe.streams.rules import Rule
 from memorypipe.streams.streams import EventStreams
@@ -130,8 +131,9 @@ def test_nothing_of_an_invalid_request_is_stored(tmp_path: Path) -> None:
     for arguments, _, _ in INVALID:
         with pytest.raises(InvalidArgumentError):
             streams.ingest_events(**{**good, **arguments})
-        with pytest.raises(InvalidArgumentError, match="Request 1"):
+        with pytest.raises(InvalidRequestError, match="Request 1: ") as caught:
             streams.ingest_batch([good, {**good, **arguments}])
+        assert pickle.loads(pickle.dumps(caught.value)).number == 1  # noqa: S301  # our own
     assert list(tmp_path.rglob("*.json")) == []
     assert streams.pending(SCOPE) == 0
 
