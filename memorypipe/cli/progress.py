@@ -26,7 +26,9 @@ _STAGES = {
     "batch": "Waiting for batches",
     "extract": "Extracting facts",
     "decide": "Deciding changes",
+    "consolidate": "Deciding about memories",
 }
+_SCOPES = "consolidate"
 _LINE_EVERY_S = 15.0
 
 
@@ -69,9 +71,10 @@ class ProgressDisplay:
         if progress.stage == "commit":
             self.say("Committing")
         else:
-            self._show(_STAGES[progress.stage], progress.done, progress.total)
+            unit = "scopes" if progress.stage == _SCOPES else "windows"
+            self._show(_STAGES[progress.stage], progress.done, progress.total, unit)
 
-    def _show(self, stage: str, done: int, total: int | None) -> None:
+    def _show(self, stage: str, done: int, total: int | None, unit: str = "") -> None:
         is_new = stage != self._stage
         self._stage = stage
         if self._bar is not None:
@@ -79,29 +82,31 @@ class ProgressDisplay:
                 if self._task is not None:
                     self._bar.remove_task(self._task)
                 self._task = self._bar.add_task(stage, total=total, count="")
-            self._bar.update(self._task, completed=done, total=total, count=_counted(done, total))
+            self._bar.update(
+                self._task, completed=done, total=total, count=_counted(done, total, unit)
+            )
             return
         now_s = self._clock()
         if is_new or now_s - self._told_at_s >= _LINE_EVERY_S:
             self._told_at_s = now_s
-            self._console.print(Text(_line(stage, done, total)))
+            self._console.print(Text(_line(stage, done, total, unit)))
 
 
-def _line(stage: str, done: int, total: int | None) -> str:
+def _line(stage: str, done: int, total: int | None, unit: str) -> str:
     """Show a step as one line.
 
     Example:
-        >>> _line("Extracting facts", 5, 20)
+        >>> _line("Extracting facts", 5, 20, "windows")
         'Extracting facts: 5/20 windows'
     """
-    counted = _counted(done, total)
+    counted = _counted(done, total, unit)
     return f"{stage}: {counted}" if counted else stage
 
 
-def _counted(done: int, total: int | None) -> str:
+def _counted(done: int, total: int | None, unit: str) -> str:
     if total is None:
-        return f"{done:,} windows" if done else ""
-    return f"{done:,}/{total:,} windows"
+        return f"{done:,} {unit}" if done else ""
+    return f"{done:,}/{total:,} {unit}"
 
 
 def _make_bar(console: Console) -> Bar:

@@ -15,7 +15,7 @@ from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 
 __all__ = ["PlanConfig", "Progress", "ProgressStage"]
 
-ProgressStage = Literal["windows", "batch", "extract", "decide", "commit"]
+ProgressStage = Literal["windows", "batch", "extract", "decide", "consolidate", "commit"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +24,8 @@ class Progress:
 
     Attributes:
         stage: What is being done.
-        done: Windows done in that stage.
-        total: Windows in that stage; None while nobody knows.
+        done: Windows done in that stage; of ``"consolidate"`` scopes.
+        total: Windows, or scopes, in that stage; None while nobody knows.
     """
 
     stage: ProgressStage

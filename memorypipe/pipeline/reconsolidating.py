@@ -109,7 +109,7 @@ class Reconsolidation(RecordedPlanning):
         self._id_key = table.read_id_key()
         if run_id in table.runs()["run_id"].to_pylist():
             raise PlanError(f"Run {run_id!r} is committed already; choose another run id.")
-        super().__init__(config, config.decide, first="decide")
+        super().__init__(config, config.decide, first="consolidate")
         self._base = _Base(table=table, version=table.version)
         self._scope_key = None if scope is None else ids.scope_key(scope)
         self._again = again
@@ -215,13 +215,13 @@ class Reconsolidation(RecordedPlanning):
     def _decide(self, folder: RunFolder, works: Sequence[ScopeWork]) -> Counter[str]:
         """Ask about all scopes, many at a time, those with the longest chains first."""
         done = 0
-        self._report("decide", done, self._total)
+        self._report("consolidate", done, self._total)
         by_need = sorted(works, key=lambda work: (-len(work.chosen.facts), work.scope_key))
         for start in range(0, len(by_need), _SCOPES_AT_ONCE):
             some = by_need[start : start + _SCOPES_AT_ONCE]
             self._ask([work for work in some if work.chosen.facts])
             done += sum(len(work.compared) for work in some)
-            self._report("decide", done, self._total)
+            self._report("consolidate", done, self._total)
         spec, prompt_hash = self._config.decide.spec, self._config.decide.prompt_hash
         in_order = sorted(works, key=lambda work: work.scope_key)
         for part, start in enumerate(range(0, len(in_order), _SCOPES_AT_ONCE)):

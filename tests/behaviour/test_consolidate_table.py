@@ -165,4 +165,4 @@ def test_what_ended_one_early_is_in_its_record(
         MemoryPipeline.offline(place, on_progress=end).consolidate(run_id="ended")
     record = RunFolder.of(place, "ended").read_json("run")
     assert (record["status"], record["error"]) == (status, told)
-    assert (record["kind"], record["stage"]) == ("consolidation", "decide")
+    assert (record["kind"], record["stage"]) == ("consolidation", "consolidate")

@@ -16,12 +16,14 @@ def test_elsewhere_each_stage_is_one_line_and_a_long_one_an_occasional_one() -> 
             now_s[0] = at_s
             display(Progress(stage="extract", done=done, total=1000))
         display(Progress(stage="windows", done=7, total=None))
+        display(Progress(stage="consolidate", done=3, total=9))
         display(Progress(stage="commit", done=0, total=1000))
     assert stream.getvalue().splitlines() == [
         "Starting Ray",
         "Extracting facts: 0/1,000 windows",
         "Extracting facts: 20/1,000 windows",
         "Reading the log: 7 windows",
+        "Deciding about memories: 3/9 scopes",
         "Committing",
     ]
 
