@@ -131,7 +131,7 @@ class EndpointHealth:
                 other says nothing about key, model and address.
             now: Monotonic time in seconds.
         """
-        if is_retryable(error):
+        if is_retryable(error) or isinstance(error, EndpointError):
             self._failing_share += (1.0 - self._failing_share) / _REMEMBERED
             self._failures_in_a_row += 1
         if not isinstance(error, EndpointError):

@@ -113,6 +113,17 @@ def test_a_row_outlives_an_endpoint_that_refuses_the_few_calls_it_gets_for_secon
     assert waited > 3.0
 
 
+def test_a_row_outlives_a_key_that_is_exchanged() -> None:
+    """Any failure tells that nobody is answered, one that may turn out to be final as well."""
+    health, waited = EndpointHealth(), 0.0
+    health.success(0.0)
+    rng = random.Random(7)  # noqa: S311  # jitter
+    for attempt in range(1, 7):
+        health.failure(WRONG_KEY, waited)
+        waited += next_wait_s(WRONG_KEY, attempt, rng=rng, strain=health.strain)
+    assert waited > 3.0
+
+
 def test_what_a_slow_refusal_took_counts_as_waited_but_where_nobody_is_answered() -> None:
     def waits(strain: float, taken_s: float) -> list[float]:
         rng = random.Random(7)  # noqa: S311  # jitter
