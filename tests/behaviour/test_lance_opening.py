@@ -1,5 +1,6 @@
 """The newest version of a local Lance dataset is found without listing all versions."""
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ from memorypipe.errors import TableNotFoundError
 from memorypipe.table.lance.dataset import open_dataset
 
 
-def write(uri: str, number: int, mode: str = "append") -> None:
+def write(uri: str, *rows: int, mode: str = "append") -> None:
     """Write a version as another process would: past `open_dataset`."""
-    lance.write_dataset(pa.table({"number": [number]}), uri, mode=mode)
+    lance.write_dataset(pa.table({"number": pa.array(rows, pa.int64())}), uri, mode=mode)
+    versions = Path(uri, "_versions")
+    written = min(versions.glob("*.manifest")).stat().st_mtime_ns
+    os.utime(versions, ns=(written, written))  # however busy the machine is
 
 
 def numbers(uri: str) -> list[int]:
@@ -27,7 +31,7 @@ def numbers(uri: str) -> list[int]:
 def uri(tmp_path: Path) -> str:
     """Give the address of a dataset of which this process has seen version 1."""
     place = str(tmp_path / "some.lance")
-    write(place, 0, "create")
+    write(place, 0, mode="create")
     assert numbers(place) == [0]
     return place
 
@@ -75,7 +79,7 @@ def test_another_dataset_in_its_place_is_opened_at_its_own_newest(uri: str, vers
     write(uri, 2)
     assert numbers(uri) == [0, 1, 2]
     shutil.rmtree(uri)
-    write(uri, 100, "create")
+    write(uri, 100, mode="create")
     for number in range(101, 100 + versions):
         write(uri, number)
     assert numbers(uri) == list(range(100, 100 + versions))
@@ -87,6 +91,31 @@ def test_where_the_seen_version_was_cleaned_away_the_newest_is_found(uri: str) -
     lance.dataset(uri).cleanup_old_versions(retain_versions=1)
     assert [version["version"] for version in lance.dataset(uri).versions()] == [3]
     assert numbers(uri) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("seen", [2, 3])
+def test_where_a_version_between_was_cleaned_away_the_newest_is_found(uri: str, seen: int) -> None:
+    """Versions that have a tag stay, and so do some where a cleaning was broken off."""
+    for number in range(1, seen):
+        write(uri, number)
+    assert len(numbers(uri)) == seen
+    lance.dataset(uri).tags.create("keep", seen)
+    for number in range(seen, 9):
+        write(uri, number)
+    lance.dataset(uri).cleanup_old_versions(retain_versions=1, error_if_tagged_old_versions=False)
+    assert len(lance.dataset(uri).versions()) == 2
+    oldest = max(Path(uri, "_versions").glob("*.manifest"))
+    os.utime(oldest, (0, 0))  # what is cleaned away is old
+    assert numbers(uri) == numbers(uri) == list(range(9))
+
+
+def test_a_dataset_without_a_row_is_opened_once(tmp_path: Path, listings: list[str]) -> None:
+    uri = str(tmp_path / "empty.lance")
+    write(uri, mode="create")
+    assert numbers(uri) == []
+    listings.clear()
+    assert numbers(uri) == []
+    assert listings == []
 
 
 def test_a_dataset_that_is_gone_is_said_to_be_gone(uri: str) -> None:

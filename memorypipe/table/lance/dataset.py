@@ -28,6 +28,9 @@ _MANIFEST_OF_0 = 2**64 - 1
 # So many newer versions are asked for one by one; listing all is as quick as asking for more.
 _MOST_ASKED = 256
 
+# A manifest is written beside its place, and then put there.
+_WRITTEN_WITHIN_S = 0.1
+
 _seen: dict[str, int] = {}
 """The newest version that this process has seen of local datasets, by address."""
 
@@ -45,7 +48,9 @@ def open_dataset(uri: str) -> Any:
         TableError: Where it cannot be read.
     """
     try:
-        dataset = _open_beyond_seen(uri) or lance.dataset(uri, session=_session())
+        dataset = _open_beyond_seen(uri)
+        if dataset is None:
+            dataset = lance.dataset(uri, session=_session())
     except ValueError as error:
         if "was not found" in str(error):
             raise TableNotFoundError(
@@ -64,27 +69,36 @@ def _open_beyond_seen(uri: str) -> Any | None:
     """Open the newest version by asking for those after one that is known, without a listing.
 
     Every opening would list all versions otherwise: half a microsecond each, of thousands that a
-    burst of commits leaves. They follow one another without a gap, and the newest is never
-    removed; stores of objects list the newest first.
+    burst of commits leaves. Stores of objects list the newest first.
+
+    A version that is missing is none that is still to come where it was cleaned away: those with a
+    tag stay, and a cleaning that is broken off leaves any. So nothing may have gone since the last
+    one that is there was written.
 
     Returns:
         None where that did not lead to the newest.
     """
     newest = _seen.get(uri)
-    if newest is None or not _has_version(uri, newest):
+    if newest is None or not _manifest(uri, newest).exists():
         return None
     for _ in range(_MOST_ASKED):
-        if not _has_version(uri, newest + 1):
+        if not _manifest(uri, newest + 1).exists():
             # Not there any more, or another table by now: the listing tells.
             with contextlib.suppress(OSError, ValueError):
-                return lance.dataset(uri, version=newest, session=_session())
+                if _was_written_last(_manifest(uri, newest)):
+                    return lance.dataset(uri, version=newest, session=_session())
             return None
         newest += 1
     return None
 
 
-def _has_version(uri: str, version: int) -> bool:
-    return Path(uri, "_versions", f"{_MANIFEST_OF_0 - version:020}.manifest").exists()
+def _manifest(uri: str, version: int) -> Path:
+    return Path(uri, "_versions", f"{_MANIFEST_OF_0 - version:020}.manifest")
+
+
+def _was_written_last(manifest: Path) -> bool:
+    """Whether nothing came to its folder, or went from there, since a manifest was written."""
+    return abs(manifest.parent.stat().st_mtime - manifest.stat().st_mtime) < _WRITTEN_WITHIN_S
 
 
 @functools.cache
