@@ -208,7 +208,7 @@ class GroupModel:
     memories that there are, up to the most that are shown.
 
     Attributes:
-        calls: Calls at the end of a scope, and per fact.
+        calls: Calls beyond as few as the decided facts fit in: at the end of a scope, and per fact.
         decided: Facts in the calls: more or fewer at the end of a scope, and per fact.
         prompt_tokens: Per call, per memory that it may show, per fact in it.
         facts_per_call: Facts of a whole group.
@@ -241,8 +241,9 @@ class GroupModel:
         groups = np.where(facts <= size, some, facts / size + 0.5 * (1 - 1 / size))
         # The fewer facts there are, the less is left at their end.
         end = np.minimum(facts / size, 1.0)
-        calls = np.maximum(self.calls[0] * end + self.calls[1] * facts, some)
         decided = np.maximum(self.decided[0] * end + self.decided[1] * facts, facts)
+        fewest = np.maximum(decided / size, some)
+        calls = fewest + np.maximum(self.calls[0] * end + self.calls[1] * facts, 0.0)
         shown = np.divide(
             calls * self._memories_seen(groups, memories), groups, where=groups > 0, out=0 * groups
         )
@@ -269,7 +270,11 @@ class GroupModel:
 def fit_groups(
     played: Sequence[Decisions], settings: ConsolidationSettings, *, add_share: float
 ) -> GroupModel:
-    """Fit the line through rehearsed groups.
+    """Fit what rehearsed scopes took.
+
+    Where they are all of about one size they do not tell what the end of a scope takes from what
+    each fact takes. Calls that are not full are then those of the end, and facts that are decided
+    again are so everywhere.
 
     Args:
         played: Rehearsed scopes, with their groups.
@@ -280,15 +285,21 @@ def fit_groups(
     played = [scope for scope in played if scope.groups]
     groups = np.array([group for scope in played for group in scope.groups], dtype=np.float64)
     before, _, made, tokens, decided = groups.reshape(-1, 5).T
-    per_call = _weights([made, made * np.minimum(before, most), decided], tokens)
+    per_call = _weights([made, made * np.minimum(before, most), decided], tokens, small=2)
     each_calls = np.array([scope.calls for scope in played], dtype=np.float64)
     each_decided = np.array([scope.decided for scope in played], dtype=np.float64)
+    facts = np.array([sum(group[1] for group in scope.groups) for scope in played], np.float64)
+    end = np.minimum(facts / size, 1.0)
+    at_end, per_size = _weights(
+        [end, facts / size],
+        each_calls - np.maximum(each_decided / size, np.minimum(each_calls, 1.0)),
+        small=1,
+    )
+    more_at_end, more_per_fact = _weights([end, facts], each_decided - facts, small=0)
     calls = each_calls.sum()
-    per_scope = np.array([sum(group[1] for group in scope.groups) for scope in played])
-    inputs = [np.minimum(per_scope / size, 1.0), per_scope]
     return GroupModel(
-        calls=_pair(_weights(inputs, each_calls)) if played else (0.0, 1 / size),
-        decided=_pair(_weights(inputs, each_decided)) if played else (0.0, 1.0),
+        calls=(at_end, per_size / size),
+        decided=(more_at_end, 1.0 + more_per_fact),
         prompt_tokens=(per_call[0], per_call[1], per_call[2]),
         facts_per_call=size,
         most_memories=most,
@@ -297,14 +308,17 @@ def fit_groups(
     )
 
 
-def _weights(inputs: Sequence[Column], output: Column) -> list[float]:
-    """Fit a sum of inputs to an output; the smallest weights where more than one fits."""
-    weights: list[float] = np.linalg.lstsq(np.column_stack(inputs), output, rcond=None)[0].tolist()
+def _weights(inputs: Sequence[Column], output: Column, *, small: int) -> list[float]:
+    """Fit a sum of inputs to an output; where more than one fits, with one weight near 0.
+
+    Args:
+        inputs: One column each.
+        output: What they add up to.
+        small: The input whose weight has to be small.
+    """
+    rows = np.vstack([np.column_stack(inputs), np.eye(len(inputs))[small]])
+    weights: list[float] = np.linalg.lstsq(rows, np.append(output, 0.0), rcond=None)[0].tolist()
     return weights
-
-
-def _pair(weights: Sequence[float]) -> tuple[float, float]:
-    return (weights[0], weights[1])
 
 
 def _most_memories(lookup: Lookup) -> float:
