@@ -21,6 +21,22 @@ def _per_s(times: list[float], begin_s: float, end_s: float) -> float:
     return sum(1 for time in times if begin_s <= time < end_s) / (end_s - begin_s)
 
 
+def test_what_many_workers_tell_at_a_time_does_not_look_mixed_for_it() -> None:
+    """The last fifth of each second is refused: halves of a second show that, or nothing of it."""
+    adaptive = Adaptive(100)
+    for now, answered, overloaded in [(0.0, 25, 0), (0.2, 50, 0), (0.45, 50, 0), (0.7, 32, 18)]:
+        adaptive.note(now, answered=answered, overloaded=overloaded)
+    adaptive.note(0.95, overloaded=22)
+    adaptive.note(1.2, answered=50)
+    dropped = adaptive.level(1.2)
+    assert dropped == pytest.approx(0.7)
+    # A hundred were on their way; what follows is judged when a second of it is there.
+    for now, answered, overloaded in [(1.45, 50, 0), (1.7, 50, 0), (1.95, 35, 0), (2.2, 35, 0)]:
+        adaptive.note(now, answered=answered, overloaded=overloaded)
+    adaptive.note(2.46, answered=30, overloaded=5)
+    assert adaptive.level(2.9) == dropped
+
+
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("refused", [0.05, 1 / 3, 0.6])
 def test_refusals_that_do_not_depend_on_the_pace_do_not_slow_it(

@@ -75,17 +75,17 @@ class _Window:
     overloaded: int = 0
     usage: float = 0.0
     lasts_s: float = 0.0
-    changes: int = 0
-    ends_refused: bool | None = None
+    changes: float = 0.0
+    last_share: float | None = None
 
     def add(self, answered: int, overloaded: int) -> None:
-        """Count what came together."""
-        is_refused = overloaded > answered
-        if answered and overloaded:
-            self.changes += 2 * min(answered, overloaded)
-        elif is_refused is not self.ends_refused:
-            self.changes += 1
-        self.ends_refused = is_refused
+        """Count what came together, in an order that nobody told: any is as likely as others."""
+        total = answered + overloaded
+        share = overloaded / total
+        self.changes += 2 * share * answered
+        if self.last_share is not None:
+            self.changes += self.last_share * (1 - share) + (1 - self.last_share) * share
+        self.last_share = share
         self.answered += answered
         self.overloaded += overloaded
 
