@@ -59,8 +59,9 @@ def next_wait_s(
         rng: The dice of the jitter.
         strain: Share of all attempts that fail now, from 0 to 1, as from `EndpointHealth.strain`.
             At 1 the upper end of the first wait is half a second; it doubles with every attempt.
-        taken_s: What the attempt that failed took. Below a strain of 1 the wait counts from its
-            beginning, so that attempts that are refused slowly are as far apart as others.
+        taken_s: What the attempt that failed took, waiting for its turn included. Below a strain
+            of 1 the wait counts from its beginning, so that attempts that are refused slowly are
+            as far apart as others.
 
     Returns:
         Seconds. Without `retry_after_s` any value up to the upper end is equally likely, so that
@@ -116,7 +117,8 @@ class EndpointHealth:
         """The share of attempts that fail; 1 where the endpoint seems to answer nobody.
 
         That is before the first reply, and after more failures in a row than that share explains:
-        three where none failed before, eleven where a third did.
+        three where none failed before, eleven where a third did. What is rejected for good (400)
+        is no failure of the endpoint.
         """
         if self._last_success_s is None:
             return 1.0
