@@ -1,7 +1,6 @@
 """A Lance dataset as this library keeps it: opening, writing, the head row, one transaction."""
 
 import contextlib
-import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +20,10 @@ FILE_VERSION: Final = "2.2"  # the first with map columns
 
 # Footers of some ten thousand files.
 _CACHE_BYTES = 1 << 28
+
+# A full cache takes next to nothing new in, and every commit brings new files.
+_FULL = 0.75
+_OPENED_BEFORE_RENEWAL = 512
 
 # The name of a version's manifest: its number counted down from this, in twenty digits.
 _MANIFEST_OF_0 = 2**64 - 1
@@ -50,7 +53,7 @@ def open_dataset(uri: str) -> Any:
     try:
         dataset = _open_beyond_seen(uri)
         if dataset is None:
-            dataset = lance.dataset(uri, session=_session())
+            dataset = lance.dataset(uri, session=_footers.session())
     except ValueError as error:
         if "was not found" in str(error):
             raise TableNotFoundError(
@@ -86,7 +89,7 @@ def _open_beyond_seen(uri: str) -> Any | None:
             # Not there any more, or another table by now: the listing tells.
             with contextlib.suppress(OSError, ValueError):
                 if _was_written_last(_manifest(uri, newest)):
-                    return lance.dataset(uri, version=newest, session=_session())
+                    return lance.dataset(uri, version=newest, session=_footers.session())
             return None
         newest += 1
     return None
@@ -101,13 +104,31 @@ def _was_written_last(manifest: Path) -> bool:
     return abs(manifest.parent.stat().st_mtime - manifest.stat().st_mtime) < _WRITTEN_WITHIN_S
 
 
-@functools.cache
-def _session() -> Any:
-    """Share what was read of files' footers among all openings of one process: files never change.
+class _Footers:
+    """What was read of files' footers, shared among all openings of one process.
 
-    Opening dozens of small files anew would take a third of the time of a small commit.
+    Files never change, and opening dozens of small ones anew would take a third of the time of a
+    small commit. Once the cache is full of files that have gone out of use, it begins anew; not
+    often, for tables whose files in use fill it.
     """
-    return lance.Session(metadata_cache_size_bytes=_CACHE_BYTES)  # type: ignore[attr-defined]
+
+    def __init__(self) -> None:
+        self._session: Any = None
+        self._opened = 0
+
+    def session(self) -> Any:
+        """Give the session to open with."""
+        self._opened += 1
+        if self._session is None or (
+            self._opened > _OPENED_BEFORE_RENEWAL
+            and self._session.size_bytes() > _FULL * _CACHE_BYTES
+        ):
+            self._session = lance.Session(metadata_cache_size_bytes=_CACHE_BYTES)  # type: ignore[attr-defined]
+            self._opened = 0
+        return self._session
+
+
+_footers = _Footers()
 
 
 @contextlib.contextmanager

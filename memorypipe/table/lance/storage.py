@@ -173,7 +173,7 @@ class LanceStorage:
         # Mostly another commit touched the same fragments. The rows are safe where they are, and
         # the next commit tries again.
         with self._giving_way():
-            tidy(self._open())
+            tidy(self._open(), now=now_utc())
 
     def optimize(self) -> None:
         """Sort the rows of every scope together and refresh the indexes."""

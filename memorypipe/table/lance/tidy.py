@@ -6,7 +6,7 @@ gives way to commits: of two that touch the same fragments the later one loses, 
 lost is left to the next commit.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -18,19 +18,25 @@ __all__ = ["KEPT", "tidy"]
 _TIERS = (0, 1 << 12, 1 << 16, 1 << 20)
 _MANY = 16
 
-# Every so many versions old versions go: opening the table lists them all, at a microsecond each.
+# Every so many versions old versions go, as far as a process has not looked for such a short time
+# ago: that reads all versions, of which a busy day leaves many, half a second for a thousand.
 _CLEAN_EVERY = 256
+_CLEAN_PAUSE = timedelta(hours=1)
+
+_cleaned: dict[str, datetime] = {}
+"""When this process last removed old versions, by address."""
 
 KEPT = timedelta(days=1)
 """How long a version can be read at least, by who holds on to it: jobs that read a table piece by
 piece while models answer take hours."""
 
 
-def tidy(dataset: Any) -> None:
+def tidy(dataset: Any, *, now: datetime) -> None:
     """Merge small fragments once there are many of a size; now and then remove old versions.
 
     Args:
         dataset: At its newest version.
+        now: The time, UTC.
     """
     sizes = [each.physical_rows for each in dataset.get_fragments()]
     for low, high in pairwise(_TIERS):
@@ -38,8 +44,14 @@ def tidy(dataset: Any) -> None:
         if sum(low <= size < high for size in sizes) > _MANY:
             merge(dataset, [find_head(dataset)[1]], rows=high)
             break
-    if dataset.version % _CLEAN_EVERY == 0:
+    if dataset.version % _CLEAN_EVERY == 0 and _is_due(dataset.uri, now):
+        _cleaned[dataset.uri] = now
         dataset.cleanup_old_versions(KEPT, error_if_tagged_old_versions=False)
+
+
+def _is_due(uri: str, now: datetime) -> bool:
+    last = _cleaned.get(uri)
+    return last is None or not timedelta() <= now - last < _CLEAN_PAUSE
 
 
 def merge(dataset: Any, left: list[int], *, rows: int, materialise: bool = False) -> None:
