@@ -2,6 +2,8 @@
 
 import os
 import shutil
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from memorypipe.errors import TableNotFoundError
-from memorypipe.table.lance.dataset import open_dataset
+from memorypipe.table.lance.dataset import Footers, open_dataset
+from memorypipe.table.lance.tidy import tidy
 
 
 def write(uri: str, *rows: int, mode: str = "append") -> None:
@@ -122,3 +125,30 @@ def test_a_dataset_that_is_gone_is_said_to_be_gone(uri: str) -> None:
     shutil.rmtree(uri)
     with pytest.raises(TableNotFoundError, match="no memory table"):
         open_dataset(uri)
+
+
+def test_footers_are_shared_until_the_cache_is_full_of_old_ones(uri: str) -> None:
+    footers = Footers(most_bytes=1 << 16, opened_before_renewal=4)
+    sessions = []
+    for number in range(40):
+        write(uri, number)
+        session = footers.session()
+        assert lance.dataset(uri, session=session).count_rows() == number + 2
+        sessions.append(session)
+    changes = [n for n in range(1, 40) if not sessions[n].is_same_as(sessions[n - 1])]
+    assert changes, "the cache was full of files that had gone out of use"
+    assert all(later - earlier > 4 for earlier, later in pairwise([0, *changes]))
+
+
+def test_old_versions_are_looked_for_once_an_hour(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memorypipe.table.lance.tidy._CLEAN_EVERY", 1)
+    monkeypatch.setattr("memorypipe.table.lance.tidy.KEPT", timedelta(microseconds=1))
+    start = datetime(2025, 1, 1, tzinfo=UTC)
+    kept = []
+    for minutes in (0, 59, 60, 61, -5):
+        write(uri, minutes)
+        tidy(lance.dataset(uri), now=start + timedelta(minutes=minutes))
+        kept.append(len(lance.dataset(uri).versions()))
+    assert kept == [1, 2, 1, 2, 1], "what lies in the future was no look of ours"

@@ -14,7 +14,15 @@ from memorypipe.errors import TableError, TableNotFoundError
 from memorypipe.table.records import HEAD_TYPE, Head, read_head
 from memorypipe.table.storage import RaceLostError, UnknownOutcomeError
 
-__all__ = ["FILE_VERSION", "commit_operation", "find_head", "open_dataset", "reading", "write"]
+__all__ = [
+    "FILE_VERSION",
+    "Footers",
+    "commit_operation",
+    "find_head",
+    "open_dataset",
+    "reading",
+    "write",
+]
 
 FILE_VERSION: Final = "2.2"  # the first with map columns
 
@@ -104,15 +112,25 @@ def _was_written_last(manifest: Path) -> bool:
     return abs(manifest.parent.stat().st_mtime - manifest.stat().st_mtime) < _WRITTEN_WITHIN_S
 
 
-class _Footers:
+class Footers:
     """What was read of files' footers, shared among all openings of one process.
 
     Files never change, and opening dozens of small ones anew would take a third of the time of a
     small commit. Once the cache is full of files that have gone out of use, it begins anew; not
     often, for tables whose files in use fill it.
+
+    Args:
+        most_bytes: What the cache holds.
+        opened_before_renewal: Openings that a cache serves at least.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        most_bytes: int = _CACHE_BYTES,
+        opened_before_renewal: int = _OPENED_BEFORE_RENEWAL,
+    ) -> None:
+        self._most_bytes = most_bytes
+        self._opened_before_renewal = opened_before_renewal
         self._session: Any = None
         self._opened = 0
 
@@ -120,15 +138,15 @@ class _Footers:
         """Give the session to open with."""
         self._opened += 1
         if self._session is None or (
-            self._opened > _OPENED_BEFORE_RENEWAL
-            and self._session.size_bytes() > _FULL * _CACHE_BYTES
+            self._opened > self._opened_before_renewal
+            and self._session.size_bytes() > _FULL * self._most_bytes
         ):
-            self._session = lance.Session(metadata_cache_size_bytes=_CACHE_BYTES)  # type: ignore[attr-defined]
+            self._session = lance.Session(metadata_cache_size_bytes=self._most_bytes)  # type: ignore[attr-defined]
             self._opened = 0
         return self._session
 
 
-_footers = _Footers()
+_footers = Footers()
 
 
 @contextlib.contextmanager
