@@ -31,7 +31,7 @@ _CACHE_BYTES = 1 << 28
 
 # A full cache takes next to nothing new in, and every commit brings new files.
 _FULL = 0.75
-_OPENED_BEFORE_RENEWAL = 512
+_OPENED_BETWEEN_LOOKS = 512
 
 # The name of a version's manifest: its number counted down from this, in twenty digits.
 _MANIFEST_OF_0 = 2**64 - 1
@@ -121,29 +121,29 @@ class Footers:
 
     Args:
         most_bytes: What the cache holds.
-        opened_before_renewal: Openings that a cache serves at least.
+        opened_between_looks: Openings from one look at how full it is to the next.
     """
 
     def __init__(
         self,
         most_bytes: int = _CACHE_BYTES,
-        opened_before_renewal: int = _OPENED_BEFORE_RENEWAL,
+        opened_between_looks: int = _OPENED_BETWEEN_LOOKS,
     ) -> None:
         self._most_bytes = most_bytes
-        self._opened_before_renewal = opened_before_renewal
+        self._opened_between_looks = opened_between_looks
         self._session: Any = None
         self._opened = 0
 
     def session(self) -> Any:
         """Give the session to open with."""
-        self._opened += 1
-        if self._session is None or (
-            self._opened > self._opened_before_renewal
-            and self._session.size_bytes() > _FULL * self._most_bytes
-        ):
+        if self._session is None or self._is_full():
             self._session = lance.Session(metadata_cache_size_bytes=self._most_bytes)  # type: ignore[attr-defined]
-            self._opened = 0
         return self._session
+
+    def _is_full(self) -> bool:
+        """Look now and then: it takes a while, since all that is held is added up."""
+        self._opened = (self._opened + 1) % self._opened_between_looks
+        return not self._opened and self._session.size_bytes() > _FULL * self._most_bytes
 
 
 _footers = Footers()
