@@ -102,25 +102,17 @@ def test_more_failures_in_a_row_than_chance_explains_are_full_strain(
     assert health.strain < 1.0, "one reply shows that it is at work"
 
 
-def test_a_row_outlives_an_endpoint_that_refuses_the_few_calls_it_gets_for_seconds() -> None:
-    """One call at a time, refused at once: the attempts must not be used up within a moment."""
+@pytest.mark.parametrize("error", [BUSY, WRONG_KEY])
+def test_a_row_outlives_an_endpoint_that_refuses_the_few_calls_it_gets_for_seconds(
+    error: RetryableModelError | EndpointError,
+) -> None:
+    """One call at a time, refused at once, or while a key is exchanged: attempts last a while."""
     health, waited = EndpointHealth(), 0.0
     health.success(0.0)
     rng = random.Random(7)  # noqa: S311  # jitter
     for attempt in range(1, 7):
-        health.failure(BUSY, waited)
-        waited += next_wait_s(BUSY, attempt, rng=rng, strain=health.strain)
-    assert waited > 3.0
-
-
-def test_a_row_outlives_a_key_that_is_exchanged() -> None:
-    """Any failure tells that nobody is answered, one that may turn out to be final as well."""
-    health, waited = EndpointHealth(), 0.0
-    health.success(0.0)
-    rng = random.Random(7)  # noqa: S311  # jitter
-    for attempt in range(1, 7):
-        health.failure(WRONG_KEY, waited)
-        waited += next_wait_s(WRONG_KEY, attempt, rng=rng, strain=health.strain)
+        health.failure(error, waited)
+        waited += next_wait_s(error, attempt, rng=rng, strain=health.strain)
     assert waited > 3.0
 
 
