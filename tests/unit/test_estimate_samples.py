@@ -61,7 +61,7 @@ def test_scopes_are_mixed_only_where_one_has_too_few_facts_for_a_call(
 ) -> None:
     rows = [row(f"w{n}", *TALK[:20], scope=scope) for n, scope in enumerate("abbbcc")]
     scopes = stand_in_windows(rows, 25.0)
-    groups = list(arrange(scopes, np.array([expected] * 9), facts_per_call=facts_per_call))
+    groups = list(arrange(scopes, np.array([expected] * 9), least_facts=facts_per_call))
     assert [len(group) for group in groups] == sizes
     assert [w.window_id for group in groups for w in group] == [f"w{n}" for n in range(6)]
     for group in groups:
@@ -74,7 +74,7 @@ def test_where_there_are_no_facts_or_no_scopes_nothing_is_rehearsed(
     rate: float, scopes: list[float]
 ) -> None:
     windows = stand_in_windows([row("w", *TALK)], rate)
-    assert list(arrange(windows, np.array(scopes), facts_per_call=20)) == []
+    assert list(arrange(windows, np.array(scopes), least_facts=20)) == []
 
 
 def test_some_rehearsed_scopes_find_memories_even_where_there_is_one() -> None:

@@ -47,6 +47,9 @@ __all__ = ["EstimateSettings", "Estimating"]
 
 # Windows whose decisions are rehearsed, where nothing is measured.
 _REHEARSED = 80
+
+# Calls that a rehearsed scope has: what is decided again goes from one into the next.
+_REHEARSED_CALLS = 4
 # So many replies tell more of a model than what is assumed of it.
 _TELLING = 20
 _SEED = 0
@@ -238,7 +241,7 @@ class Estimating:
         scopes_played = arrange(
             windows,
             facts[~scopes.is_known],
-            facts_per_call=self._config.settings.facts_per_call,
+            least_facts=_REHEARSED_CALLS * self._config.settings.facts_per_call,
         )
         played = [rehearsal.scope("", group, memories) for group, memories in staged(scopes_played)]
         return fit_groups(played, self._config.settings, add_share=add_share)

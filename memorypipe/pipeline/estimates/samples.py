@@ -91,9 +91,9 @@ def arrange(
     scopes: Iterable[Sequence[WindowFacts]],
     facts_per_scope: "np.ndarray[Any, Any]",
     *,
-    facts_per_call: int,
+    least_facts: int,
 ) -> Iterator[list[WindowFacts]]:
-    """Put sampled windows together to scopes that have calls as large as those of the run.
+    """Put sampled windows together to scopes that have calls as full as those of the run.
 
     Facts of one scope are about related things, so scopes are mixed only where the sample has too
     little of one.
@@ -101,11 +101,11 @@ def arrange(
     Args:
         scopes: Sampled windows, scope by scope.
         facts_per_scope: Facts that are expected of the scopes of the run.
-        facts_per_call: Facts that one decision takes at most.
+        least_facts: Of a scope, where those of the run have as many.
     """
     if not len(facts_per_scope):
         return
-    enough = min(float(facts_per_call), float(np.median(facts_per_scope)))
+    enough = min(float(least_facts), float(np.median(facts_per_scope)))
     pending: list[WindowFacts] = []
     for scope in scopes:
         pending += scope
