@@ -143,8 +143,6 @@ def main() -> None:
         "seed": SEED,
         "undisturbed": undisturbed,
         "overloaded": overloaded,
-        # Without the start of the worker, which is the same in both and softens the ratio.
-        "requests_ratio": round(requests_ratio, 2),
         "least_requests_ratio": round(1 / (1 - overloaded["refused_share"]), 2),
         "peer_requests_ratio": round(
             peers["openai_overloaded"]["requests_s"] / peers["openai_undisturbed"]["requests_s"], 2
@@ -158,6 +156,8 @@ def main() -> None:
         result,
         {
             "wall_ratio": common.Target(value=round(ratio, 2), at_most=1.6),
+            # Without the start of the worker, which is the same in both and would soften the ratio.
+            "requests_ratio": common.Target(value=round(requests_ratio, 2), at_most=1.6),
             "rows_ok": common.Target(value=min(all_ok), at_least=options.rows),
             "most_times_sent": common.Target(
                 value=overloaded["most_times_sent"], at_most=1 + options.max_retries
