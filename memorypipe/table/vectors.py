@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 __all__ = ["fixed_width", "no_vectors", "one_chunk", "take_vectors"]
 
-# Nulls of a fixed-width list take as much room as values do: many rows share one such chunk. It is
-# large, since a writer takes as many rows at a time as a chunk has, and few at a time are dear.
+# Nulls of a fixed-width list have values underneath: many rows share one such chunk. It is large,
+# since a writer takes as many rows at a time as a chunk has, and few at a time are dear.
 _NULL_BYTES = 1 << 25
 
 
@@ -22,7 +22,12 @@ def no_vectors(num_rows: int, width: int) -> pa.ChunkedArray:
     """
     kind = pa.list_(pa.float32(), width)
     size = max(_NULL_BYTES // (4 * width), 1)
-    chunk = pa.nulls(min(num_rows, size), kind)
+    shared = min(num_rows, size)
+    # Arrow would fill the values with zeros, and so with memory; these are never touched.
+    values = pa.array(np.zeros(shared * width, np.float32))
+    chunk = pa.FixedSizeListArray.from_arrays(
+        values, type=kind, mask=pa.repeat(pa.scalar(value=True), shared)
+    )
     whole, rest = divmod(num_rows, size)
     return pa.chunked_array([*[chunk] * whole, chunk[:rest]], kind)
 

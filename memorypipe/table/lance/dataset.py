@@ -45,6 +45,10 @@ _WRITTEN_WITHIN_S = 0.1
 _seen: dict[str, int] = {}
 """The newest version that this process has seen of local datasets, by address."""
 
+# Vectors that are written at a time: what is larger does not go through memory that was used
+# before, and new memory costs more than writing does.
+_VECTOR_BYTES = 1 << 23
+
 _HEAD_COLUMNS = ["revision", "valid_from", "payload"]
 
 
@@ -198,10 +202,24 @@ def write(place: Any, rows: pa.Table | pa.RecordBatchReader, **how: Any) -> list
         rows: What to write.
         **how: Further arguments of `write_fragments`.
     """
+    if isinstance(rows, pa.Table):
+        rows = pa.RecordBatchReader.from_batches(rows.schema, _batches(rows))
     written: list[Any] = write_fragments(
         rows, place, schema=rows.schema, data_storage_version=FILE_VERSION, **how
     )
     return written
+
+
+def _batches(rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Cut rows into what is written at a time: as many as there are, but few vectors."""
+    for batch in rows.to_batches():
+        vectors = batch["vector"]
+        if vectors.null_count == len(vectors):
+            yield batch
+            continue
+        size = max(_VECTOR_BYTES // (4 * vectors.type.list_size), 1)
+        for start in range(0, len(batch), size):
+            yield batch.slice(start, size)
 
 
 def commit_operation(dataset: Any, operation: Any, **how: Any) -> None:
