@@ -26,8 +26,10 @@ _DERIVED = ("scope", *_COPIES)
 
 _POSITION = "_position"
 
-# Rows of key columns in hand at a time: 10 MB.
+# Rows that are worth a worker to pass over them, and those of them that it has in hand at a time:
+# 1 MB of keys, which goes through memory that was used before.
 _PASS_ROWS = 1 << 17
+_HAND_ROWS = 1 << 14
 
 # Rows that are worth a worker to take them.
 _TAKEN_ROWS = 1 << 12
@@ -90,7 +92,7 @@ def _passes(dataset: Any, start: int, num_rows: int) -> Iterator[tuple[int, pa.R
         limit=num_rows,
         with_row_address=True,
         scan_in_order=True,
-        batch_size=_PASS_ROWS,
+        batch_size=_HAND_ROWS,
     )
     for batch in scanner.to_batches():
         yield start, batch
