@@ -63,20 +63,20 @@ def check_actions(actions: pa.Table, key: bytes = NO_ID_KEY) -> Batch:
     for option in ACTION_OPTIONS:
         if option.name not in table.column_names:
             table = table.append_column(option, pa.nulls(table.num_rows, option.type))
-    order = _order(table)
     # Hashing is nearly all Python, and the rest is nearly none.
-    (ordered, scopes), hashes = in_two(
-        lambda: _checked(table, order), lambda: _text_hashes(table, key).take(pa.array(order))
+    (ordered, scopes, order), hashes = in_two(
+        lambda: _checked(table), lambda: _text_hashes(table, key)
     )
     actions = _mint_missing_ids(ordered, key)
-    return Batch(actions=actions, text_hash=hashes, scopes=scopes, id_key=key)
+    return Batch(actions=actions, text_hash=hashes.take(order), scopes=scopes, id_key=key)
 
 
-def _checked(table: pa.Table, order: Any) -> tuple[pa.Table, dict[str, dict[str, str]]]:
-    """Put rows in order and check their values; with their scopes."""
+def _checked(table: pa.Table) -> tuple[pa.Table, dict[str, dict[str, str]], pa.Array]:
+    """Put rows in order and check their values; with their scopes, and that order."""
+    order = _order(table)
     ordered = _sorted(table, order)
     _check_values(ordered)
-    return ordered, _scopes(ordered)
+    return ordered, _scopes(ordered), pa.array(order)
 
 
 def check_ledger(ledger: pa.Table | None) -> pa.Table:

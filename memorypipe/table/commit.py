@@ -1,7 +1,7 @@
 """The commit of a batch of actions: fold it against what the table holds, close, write."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -41,7 +41,7 @@ class CommitRequest:
     Attributes:
         batch: Its actions.
         ledger: Schema `LEDGER`; may be empty.
-        content_hash: Of both.
+        content_hash: Gives the hash of both, which is begun with and needed late.
         run_id: Names the run.
         part: Which of several commits under one run id, from 0.
         base_version: Commit number that the actions were decided against; None: no check.
@@ -54,7 +54,7 @@ class CommitRequest:
 
     batch: Batch
     ledger: pa.Table
-    content_hash: str
+    content_hash: Callable[[], str]
     run_id: str
     part: int
     base_version: int | None
@@ -105,7 +105,11 @@ class BatchCommit:
         self._ledger = _LedgerFile(uri, request)
         self.run_id = request.run_id
         self.part = request.part
-        self.content_hash = request.content_hash
+
+    @property
+    def content_hash(self) -> str:
+        """Of actions and ledger, as they came."""
+        return self._request.content_hash()
 
     def build(self, snapshot: Snapshot, clock: Clock) -> Transaction | CommitResult:
         """Fold the batch against the snapshot.
@@ -202,7 +206,7 @@ class BatchCommit:
             part=request.part,
             number=number,
             committed_at=moment,
-            content_hash=request.content_hash,
+            content_hash=self.content_hash,
             base_version=request.base_version,
             added=folded.changes.count("ADD"),
             updated=folded.changes.count("UPDATE"),
@@ -221,21 +225,20 @@ class BatchCommit:
     def _transaction(self, head: Head, folded: Folded, known: Known, run: RunRecord) -> Transaction:
         base = known.rows.take(folded.changes.base.drop_null())
         stamp = Stamp(moment=run.committed_at, run_id=run.run_id, labels=run.labels)
-        new = new_rows(
-            self._batch,
-            folded.changes,
-            base.drop_columns([ADDRESS]),
-            stamp=stamp,
-            vector_dim=head.vector_dim,
-        )
         ttl_days = head.settings.revision_ttl_days if run.has_revisions else 0
         expires = revisions_expire_at(run.committed_at, ttl_days)
-        return Transaction(
-            closed=base[ADDRESS].combine_chunks(),
-            rows=pa.concat_tables(
-                [closing_rows(base, run.committed_at, head.vector_dim, expires), new]
+        rows = in_two(
+            lambda: closing_rows(base, run.committed_at, head.vector_dim, expires),
+            lambda: new_rows(
+                self._batch,
+                folded.changes,
+                base.drop_columns([ADDRESS]),
+                stamp=stamp,
+                vector_dim=head.vector_dim,
             ),
-            run=run,
+        )
+        return Transaction(
+            closed=base[ADDRESS].combine_chunks(), rows=pa.concat_tables(rows), run=run
         )
 
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memorypipe.cells.metadata import applied_metadata
-from memorypipe.schema import LABELS, SCOPE, TIME, table_schema
+from memorypipe.schema import LABELS, TIME, table_schema
 from memorypipe.table.actions import Batch
 from memorypipe.table.folding.changes import Changes
-from memorypipe.table.rows import Stamp, assemble
+from memorypipe.table.rows import Stamp, assemble, scope_maps
 from memorypipe.table.vectors import fixed_width, take_vectors
 
 __all__ = ["new_rows"]
@@ -227,7 +227,7 @@ def _union(lists: Sequence[list[str] | None]) -> list[str] | None:
 def _scope_columns(batch: Batch, scope_key: pa.ChunkedArray) -> dict[str, Any]:
     scopes = list(batch.scopes.values())
     where = pc.index_in(scope_key, pa.array(list(batch.scopes), pa.string()))
-    columns = {"scope": pa.array([list(scope.items()) for scope in scopes], SCOPE).take(where)}
+    columns = {"scope": scope_maps(scopes).take(where)}
     for name in ("user_id", "agent_id", "thread_id"):
         columns[name] = pa.array([scope.get(name) for scope in scopes], pa.string()).take(where)
     return columns

@@ -6,6 +6,7 @@ Pure: tables in, tables out.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ __all__ = [
     "expired_by",
     "one_record",
     "own_vectors",
+    "scope_maps",
     "select_states",
 ]
 
@@ -204,6 +206,23 @@ def _own_expiry(base: pa.Table, expires_at: datetime | None) -> Any:
 def own_vectors(rows: pa.Table) -> pa.ChunkedArray | None:
     """Give the vectors of located rows that nobody could make anew; None where there are none."""
     return rows["vector"] if "vector" in rows.column_names else None
+
+
+def scope_maps(scopes: Collection[Mapping[str, str]]) -> pa.MapArray:
+    """Make the column `scope`.
+
+    A list of pairs per scope is slow, since Python looks through such things again and again.
+
+    Example:
+        >>> scope_maps([{"user_id": "ada"}, {}]).to_pylist()
+        [[('user_id', 'ada')], []]
+    """
+    ends = [0, *accumulate(len(scope) for scope in scopes)]
+    names = [name for scope in scopes for name in scope]
+    values = [value for scope in scopes for value in scope.values()]
+    return pa.MapArray.from_arrays(
+        pa.array(ends, pa.int32()), pa.array(names, pa.string()), pa.array(values, pa.string())
+    )
 
 
 def assemble(schema: pa.Schema, num_rows: int, values: Mapping[str, Any]) -> pa.Table:

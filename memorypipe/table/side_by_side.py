@@ -1,11 +1,12 @@
 """Doing independent work at once, in threads: Arrow, numpy and Lance mostly need no Python lock."""
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-__all__ = ["WORKERS", "in_two", "side_by_side"]
+__all__ = ["WORKERS", "begun", "in_two", "side_by_side"]
 
 Result = TypeVar("Result")
 Other = TypeVar("Other")
@@ -34,6 +35,24 @@ def side_by_side(works: Sequence[Callable[[], Result]]) -> list[Result]:
         return [work() for work in works]
     with ThreadPoolExecutor(WORKERS) as pool:
         return [running.result() for running in [pool.submit(work) for work in works]]
+
+
+def begun(work: Callable[[], Result]) -> Callable[[], Result]:
+    """Begin with work whose result is needed later.
+
+    Returns:
+        What waits for the result, and gives it; it raises what the work does.
+
+    Example:
+        >>> begun(lambda: 1)()
+        1
+    """
+    if WORKERS == 1:
+        return functools.cache(work)
+    pool = ThreadPoolExecutor(1)
+    running = pool.submit(work)
+    pool.shutdown(wait=False)
+    return running.result
 
 
 def in_two(work: Callable[[], Result], other: Callable[[], Other]) -> tuple[Result, Other]:

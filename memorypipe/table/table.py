@@ -29,6 +29,7 @@ from memorypipe.table.reading import Reader
 from memorypipe.table.records import runs_table
 from memorypipe.table.reembed import DEFAULT_BATCH_ROWS, Reembed
 from memorypipe.table.reprocess import Reprocess, keys_left
+from memorypipe.table.side_by_side import begun
 from memorypipe.table.storage import Storage
 from memorypipe.table.times import Clock, now_utc, read_clock
 from memorypipe.table.transaction import (
@@ -337,7 +338,7 @@ class MemoryTable(Changing):
         request = CommitRequest(
             batch=batch,
             ledger=rows,
-            content_hash=batch_hash(batch, rows),
+            content_hash=begun(lambda: batch_hash(batch, rows)),
             run_id=run_id,
             part=part,
             base_version=base_version,
@@ -374,7 +375,7 @@ class MemoryTable(Changing):
         request = CommitRequest(
             batch=batch,
             ledger=rows,
-            content_hash="",
+            content_hash=lambda: "",
             run_id=run_id,
             part=0,
             base_version=base_version,

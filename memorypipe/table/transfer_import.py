@@ -26,7 +26,11 @@ class ImportCommit:
         self._batch = batch
         self.run_id = batch.run_id
         self.part = batch.part
-        self.content_hash = batch.content_hash
+
+    @property
+    def content_hash(self) -> str:
+        """Of the batch."""
+        return self._batch.content_hash
 
     def build(self, snapshot: Snapshot, clock: Clock) -> Transaction | CommitResult:
         """Build the commit of the batch, and say of what it added where that came from."""

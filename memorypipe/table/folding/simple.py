@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from memorypipe.table.actions import Batch
 from memorypipe.table.folding.changes import Changes
 from memorypipe.table.rows import expired_by
+from memorypipe.table.side_by_side import in_two
 from memorypipe.table.vectors import one_chunk
 
 __all__ = ["Simple", "find_simple"]
@@ -50,11 +51,11 @@ def find_simple(batch: Batch, rows: pa.Table, base_us: int | None, now: datetime
     events, scopes = one_chunk(batch.actions["event"]), _scope_numbers(batch)
     is_add, is_none = _is(events, "ADD"), _is(events, "NONE")
     names = pc.if_else(pa.array(is_none), None, one_chunk(batch.actions["memory_id"]))
-    targets, is_target = _targets(batch, names, rows, base_us)
-    used = np.asarray(pc.is_in(names, one_chunk(rows["memory_id"]), skip_nulls=True))
-    doubt = _repeated(names) | np.where(is_add, used, ~is_target & ~is_none)
-    saying = rows.filter(pc.and_not(rows["is_live"], expired_by(rows, now)))
-    doubt |= is_add & _said_in_scope(batch, scopes, saying)
+    named, said = in_two(
+        lambda: _look_up(names, rows), lambda: _said_in_scope(batch, scopes, rows, now)
+    )
+    is_target = _are_targets(batch, named.current, rows, base_us)
+    doubt = named.repeated | np.where(is_add, named.used | said, ~is_target & ~is_none)
     doubtful = np.zeros(len(batch.scopes), bool)
     doubtful[scopes[doubt]] = True
     mask = ~doubtful[scopes]
@@ -63,7 +64,7 @@ def find_simple(batch: Batch, rows: pa.Table, base_us: int | None, now: datetime
     changes = Changes(
         event=events.take(last),
         memory_id=names.take(last),
-        base=pa.array(targets[changing], mask=is_add[changing]),
+        base=pa.array(named.current[changing], mask=is_add[changing]),
         last=last,
         steps={},
     )
@@ -79,27 +80,56 @@ def _scope_numbers(batch: Batch) -> Any:
     return np.concatenate([[0], np.cumsum(begins)])
 
 
-def _targets(batch: Batch, names: pa.Array, rows: pa.Table, base_us: int | None) -> tuple[Any, Any]:
-    """Find the current row of each name; whether an UPDATE or DELETE may go to it."""
-    current = np.flatnonzero(np.asarray(rows["is_current"]))
-    current_ids = one_chunk(rows["memory_id"].take(pa.array(current)))
-    found = pc.index_in(names, current_ids, skip_nulls=True)
-    is_found = np.asarray(pc.is_valid(found))
-    places = current[np.asarray(found.drop_null())]
-    base = rows.select(["record_type", "scope_key", "deleted", "valid_from"]).take(pa.array(places))
-    wanted = batch.actions.select(["record_type", "scope_key"]).filter(pa.array(is_found))
+@dataclass(frozen=True, kw_only=True)
+class _Named:
+    """What there is of the ids that actions name, action by action (numpy).
+
+    Attributes:
+        repeated: Whether another action names the same.
+        used: Whether a row has it.
+        current: Number of the first current row that has it; -1: none.
+    """
+
+    repeated: Any
+    used: Any
+    current: Any
+
+
+def _look_up(names: pa.Array, rows: pa.Table) -> _Named:
+    """Look ids up, each once; a null is no id."""
+    encoded = names.dictionary_encode()
+    none = len(encoded.dictionary)
+    numbers = np.asarray(pc.fill_null(encoded.indices, none))
+    found = pc.index_in(one_chunk(rows["memory_id"]), encoded.dictionary, skip_nulls=True)
+    row_numbers = np.asarray(pc.fill_null(found, none))
+    times, used = np.bincount(numbers, minlength=none + 1), np.zeros(none + 1, bool)
+    used[row_numbers] = True
+    current = np.full(none + 1, -1)
+    # Of several rows the first counts: it is written last.
+    places = np.flatnonzero(np.asarray(rows["is_current"]))[::-1]
+    current[row_numbers[places]] = places
+    times[none], used[none], current[none] = 0, False, -1
+    return _Named(repeated=times[numbers] > 1, used=used[numbers], current=current[numbers])
+
+
+def _are_targets(batch: Batch, current: Any, rows: pa.Table, base_us: int | None) -> Any:
+    """Tell which actions, if they are no ADDs, may go to the current row of their id."""
+    is_target = current >= 0
+    places, wanted = pa.array(current[is_target]), pa.array(is_target)
+    base = rows.select(["record_type", "scope_key", "deleted", "valid_from"]).take(places)
     good = ~np.asarray(base["deleted"])
-    for name in wanted.column_names:
-        good &= np.asarray(pc.equal(base[name], wanted[name]))
+    for name in ("record_type", "scope_key"):
+        good &= np.asarray(pc.equal(base[name], batch.actions[name].filter(wanted)))
     if base_us is not None:
         good &= np.asarray(base["valid_from"].cast(pa.int64())) <= base_us
-    targets, is_target = np.zeros(len(names), np.int64), np.zeros(len(names), bool)
-    targets[is_found], is_target[is_found] = places, good
-    return targets, is_target
+    is_target[is_target] = good
+    return is_target
 
 
-def _said_in_scope(batch: Batch, scopes: Any, live: pa.Table) -> Any:
+def _said_in_scope(batch: Batch, scopes: Any, rows: pa.Table, now: datetime) -> Any:
     """Tell of which texts a live row of the scope, or another action in it, says the same."""
+    is_saying = pc.and_not(rows["is_live"], expired_by(rows, now))
+    live = rows.select(["text_hash", "scope_key"]).filter(is_saying)
     encoded = batch.text_hash.dictionary_encode()
     numbers = np.asarray(pc.fill_null(encoded.indices, -1))
     # One number per scope and text.
@@ -112,13 +142,6 @@ def _said_in_scope(batch: Batch, scopes: Any, live: pa.Table) -> Any:
     held = np.asarray(pc.fill_null(places, 0)) * len(encoded.dictionary)
     held = (held + np.asarray(pc.fill_null(texts, 0)))[both]
     return (said | np.isin(sayings, held)) & (numbers >= 0)
-
-
-def _repeated(names: pa.Array) -> Any:
-    encoded = names.dictionary_encode()
-    numbers = np.asarray(pc.fill_null(encoded.indices, -1))
-    counts = np.bincount(numbers[numbers >= 0], minlength=len(encoded.dictionary) + 1)
-    return (numbers >= 0) & (counts[numbers] > 1)
 
 
 def _is(events: pa.Array, event: str) -> Any:

@@ -12,8 +12,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memorypipe.schema import SCOPE
 from memorypipe.table.records import SYSTEM_TYPES
+from memorypipe.table.rows import scope_maps
 from memorypipe.table.side_by_side import WORKERS, side_by_side
 from memorypipe.table.storage import ADDRESS, without_nulls
 
@@ -171,5 +171,5 @@ def _scopes(scope_keys: pa.ChunkedArray) -> dict[str, pa.Array]:
     columns = {
         name: pa.array([scope.get(name) for scope in scopes], pa.string()) for name in _COPIES
     }
-    columns["scope"] = pa.array([list(scope.items()) for scope in scopes], SCOPE)
+    columns["scope"] = scope_maps(scopes)
     return {name: column.take(encoded.indices) for name, column in columns.items()}
