@@ -27,6 +27,7 @@ from memorypipe.table.side_by_side import in_two
 from memorypipe.table.storage import ADDRESS, Snapshot
 from memorypipe.table.times import Clock, next_commit_time, revisions_expire_at
 from memorypipe.table.transaction import CommitResult, Transaction, moment_of, runs_where
+from memorypipe.table.vectors import one_chunk
 
 __all__ = ["BatchCommit", "CommitRequest"]
 
@@ -257,11 +258,11 @@ def _given(snapshot: Snapshot, request: CommitRequest) -> Batch:
 
 
 def _named(batch: Batch) -> pa.Array:
-    return pc.unique(batch.actions["memory_id"].drop_null())
+    return one_chunk(batch.actions["memory_id"]).drop_null()
 
 
 def _look_up(snapshot: Snapshot, batch: Batch, memory_ids: pa.Array) -> Known:
-    hashes = pc.unique(batch.text_hash.filter(pc.equal(batch.actions["event"], "ADD")))
+    hashes = batch.text_hash.filter(one_chunk(pc.equal(batch.actions["event"], "ADD")))
     return Known(rows=snapshot.locate(memory_ids, hashes), looked_up=memory_ids)
 
 

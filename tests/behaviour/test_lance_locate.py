@@ -53,3 +53,23 @@ def test_rows_are_found_alike_however_many_ranges_they_are_looked_for_in(tmp_pat
     ]
     for each in few:
         assert sorted(each[ADDRESS].to_pylist()) == sorted(says[ADDRESS].to_pylist())
+
+
+def test_own_vectors_are_found_among_many_rows_without_one(tmp_path: Path) -> None:
+    width = 2048  # a thousand vectors are taken at a time
+    table = MemoryTable.open(tmp_path, vector_dim=width)
+    own = {number: [1.0 + number] * width for number in (3, ROWS // 2, ROWS - 1)}
+    rows = [add(f"Said {n}", scope=scope_of(n), seq=n, vector=own.get(n)) for n in range(ROWS)]
+    table.commit(actions(*rows), run_id="a")
+    snapshot = LanceStorage(str(tmp_path)).snapshot()
+    names = snapshot.scan(["memory_id"], Where())["memory_id"].combine_chunks()
+    none = pa.array([], pa.string())
+    found = locate(snapshot.dataset, names, none, left_out=frozenset({"search_text"}))
+    assert found.num_rows == ROWS
+    given = found.filter(pc.is_valid(found["vector"])).select(["text", "vector"]).to_pylist()
+    assert {row["text"]: row["vector"] for row in given} == {
+        f"Said {number}": vector for number, vector in own.items()
+    }
+    without = names.filter(pc.not_equal(names, minted("Said 3", scope_of(3))))[:4]
+    few = locate(snapshot.dataset, without, none, left_out=frozenset({"search_text"}))
+    assert "vector" not in few.column_names

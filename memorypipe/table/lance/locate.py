@@ -16,6 +16,7 @@ from memorypipe.table.records import SYSTEM_TYPES
 from memorypipe.table.rows import scope_maps
 from memorypipe.table.side_by_side import WORKERS, side_by_side
 from memorypipe.table.storage import ADDRESS, without_nulls
+from memorypipe.table.vectors import no_vectors
 
 __all__ = ["locate"]
 
@@ -34,9 +35,12 @@ _HAND_ROWS = 1 << 14
 # Rows that are worth a worker to take them.
 _TAKEN_ROWS = 1 << 12
 
+# Vectors that are taken at a time.
+_TAKEN_BYTES = 1 << 23
+
 # Slots of the sieve: so small that it stays in the processor's cache, so many that of a hundred
-# thousand wanted keys one row in ten passes by chance.
-_SLOT_BITS = 20
+# thousand wanted keys one row in twenty passes by chance.
+_SLOT_BITS = 21
 _WORD_BYTES = 8
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # spreads neighbours over the slots (Knuth)
 
@@ -152,7 +156,10 @@ def _whole_rows(dataset: Any, keys: pa.Table, left_out: Collection[str]) -> pa.T
     schema = dataset.schema
     names = [name for name in schema.names if name not in {*left_out, *_KEYS, *_DERIVED}]
     # Of a list Lance takes an eighth of the time that it takes of an array.
-    rows = dataset.take(keys[_POSITION].to_pylist(), columns=names)
+    positions = keys[_POSITION].to_pylist()
+    rows = dataset.take(positions, columns=[name for name in names if name != "vector"])
+    if "vector" in names:
+        rows = rows.append_column(schema.field("vector"), _vectors(dataset, positions))
     is_system = pc.is_in(rows["record_type"], pa.array(SYSTEM_TYPES))
     if pc.any(is_system).as_py():
         is_row = pc.invert(is_system)
@@ -162,6 +169,18 @@ def _whole_rows(dataset: Any, keys: pa.Table, left_out: Collection[str]) -> pa.T
     kept = [field for field in schema if field.name in columns]
     located = pa.table([columns[field.name] for field in kept], schema=pa.schema(kept))
     return located.append_column(ADDRESS, keys["_rowaddr"])
+
+
+def _vectors(dataset: Any, positions: list[int]) -> pa.ChunkedArray:
+    """Take vectors, few at a time: nulls are as heavy as they are, and do not stay."""
+    kind = dataset.schema.field("vector").type
+    size = max(_TAKEN_BYTES // (4 * kind.list_size), 1)
+    chunks: list[pa.Array] = []
+    for start in range(0, len(positions), size):
+        taken = dataset.take(positions[start : start + size], columns=["vector"])["vector"]
+        is_empty = taken.null_count == len(taken)
+        chunks += (no_vectors(len(taken), kind.list_size) if is_empty else taken).chunks
+    return pa.chunked_array(chunks, kind)
 
 
 def _scopes(scope_keys: pa.ChunkedArray) -> dict[str, pa.Array]:
