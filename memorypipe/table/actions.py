@@ -16,7 +16,7 @@ from memorypipe.id_key import NO_ID_KEY
 from memorypipe.schema import ACTION_OPTIONS, ACTIONS, LEDGER
 from memorypipe.table.content_hash import content_hash
 from memorypipe.table.records import SYSTEM_TYPES
-from memorypipe.table.side_by_side import in_two
+from memorypipe.table.side_by_side import begun, in_two
 from memorypipe.table.text_hashes import text_hashes
 from memorypipe.table.vectors import one_chunk, take_vectors
 
@@ -63,20 +63,27 @@ def check_actions(actions: pa.Table, key: bytes = NO_ID_KEY) -> Batch:
     for option in ACTION_OPTIONS:
         if option.name not in table.column_names:
             table = table.append_column(option, pa.nulls(table.num_rows, option.type))
-    # Hashing is nearly all Python, and the rest is nearly none.
-    (ordered, scopes, order), hashes = in_two(
-        lambda: _checked(table), lambda: _text_hashes(table, key)
+    order = begun(lambda: _order(table))
+    # Hashing is nearly all Python, and the rest is nearly none. Vectors are moved apart from the
+    # rest, as Arrow is slow there.
+    (ordered, scopes), (hashes, vectors) = in_two(
+        lambda: _checked(table.drop_columns(["vector"]), order()),
+        lambda: (_text_hashes(table, key), take_vectors(table["vector"], order())),
     )
-    actions = _mint_missing_ids(ordered, key)
-    return Batch(actions=actions, text_hash=hashes.take(order), scopes=scopes, id_key=key)
+    place, field = table.schema.get_field_index("vector"), ACTION_OPTIONS.field("vector")
+    return Batch(
+        actions=_mint_missing_ids(ordered, key).add_column(place, field, vectors),
+        text_hash=hashes.take(pa.array(order())),
+        scopes=scopes,
+        id_key=key,
+    )
 
 
-def _checked(table: pa.Table) -> tuple[pa.Table, dict[str, dict[str, str]], pa.Array]:
-    """Put rows in order and check their values; with their scopes, and that order."""
-    order = _order(table)
-    ordered = _sorted(table, order)
+def _checked(table: pa.Table, order: Any) -> tuple[pa.Table, dict[str, dict[str, str]]]:
+    """Put rows in order and check their values; with their scopes."""
+    ordered = table.take(pa.array(order)).combine_chunks()
     _check_values(ordered)
-    return ordered, _scopes(ordered), pa.array(order)
+    return ordered, _scopes(ordered)
 
 
 def check_ledger(ledger: pa.Table | None) -> pa.Table:
@@ -137,14 +144,6 @@ def _order(table: pa.Table) -> Any:
     ranks = np.empty(len(encoded.dictionary), np.int64)
     ranks[np.asarray(pc.sort_indices(encoded.dictionary))] = np.arange(len(ranks))
     return np.lexsort((np.asarray(table["seq"]), ranks[np.asarray(encoded.indices)]))
-
-
-def _sorted(table: pa.Table, order: Any) -> pa.Table:
-    """Put rows in an order; vectors are moved apart from the rest, as Arrow is slow there."""
-    vectors = take_vectors(table["vector"], order)
-    place = table.schema.get_field_index("vector")
-    rest = table.drop_columns(["vector"]).take(pa.array(order)).combine_chunks()
-    return rest.add_column(place, ACTION_OPTIONS.field("vector"), vectors)
 
 
 def _check_values(table: pa.Table) -> None:

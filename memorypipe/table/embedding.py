@@ -244,14 +244,19 @@ def check_given(batch: Batch, vector_dim: int) -> None:
     values = column.flatten()
     # A null becomes NaN.
     matrix = np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(rows), vector_dim)
-    sizes = np.maximum(matrix.max(axis=1), -matrix.min(axis=1))
-    if len(wrong := np.flatnonzero(~(np.isfinite(sizes) & (sizes > 0)))):
+    # A square may be too large or too small for a float where the number is not.
+    doubt = np.flatnonzero(~_are_sizes(np.einsum("ij,ij->i", matrix, matrix)))
+    if len(wrong := doubt[~_are_sizes(np.abs(matrix[doubt]).max(axis=1))]):
         bad = matrix[wrong[0]]
         item = int(np.argmin(np.isfinite(bad)))
         raise InvalidArgumentError(
             f"{_named(batch, rows[wrong[0]])} has a vector that nothing can be compared with: "
             + ("it is zero." if not bad.any() else f"item {item} is {float(bad[item])!r}.")
         )
+
+
+def _are_sizes(numbers: Any) -> Any:
+    return np.isfinite(numbers) & (numbers > 0)
 
 
 def _named(batch: Batch, row: Any) -> str:

@@ -126,6 +126,13 @@ def test_good_vectors_and_none_are_taken() -> None:
     check_given(check_actions(given.append_column("vector", column)), 4)
 
 
+@pytest.mark.parametrize("item", [1e-30, 1e30])
+def test_a_vector_whose_square_no_float_holds_is_taken(item: float) -> None:
+    given = actions(add("Runs"), add("Likes tea"))
+    column = pa.array([[0.0, item, 0.0, 0.0]] * 2, ACTION_OPTIONS.field("vector").type)
+    check_given(check_actions(given.append_column("vector", column)), 4)
+
+
 def test_a_new_table_has_the_embedder_given_else_the_static_vectors() -> None:
     head = new_head(NOW, None, None)
     assert (head.settings.embedder, head.vector_dim) == ("wordllama/l2_supercat/256", 256)

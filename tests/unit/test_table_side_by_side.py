@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from memorypipe.table.side_by_side import WORKERS, in_two, side_by_side
+from memorypipe.table.side_by_side import WORKERS, begun, in_two, side_by_side
 
 
 def test_results_come_in_the_order_of_the_works() -> None:
@@ -31,3 +31,18 @@ def test_what_one_work_raises_is_raised() -> None:
         in_two(_fail, lambda: None)
     with pytest.raises(ValueError, match="broken"):
         in_two(lambda: None, _fail)
+
+
+def test_work_that_was_begun_is_done_once_and_tells_what_became_of_it() -> None:
+    done: list[int] = []
+    result = begun(lambda: done.append(1))
+    assert (result(), result(), done) == (None, None, [1])
+    with pytest.raises(ValueError, match="broken"):
+        begun(_fail)()
+
+
+@pytest.mark.skipif(WORKERS == 1, reason="one processor does one thing at a time")
+def test_work_that_was_begun_goes_on_meanwhile() -> None:
+    meeting = threading.Barrier(2, timeout=60)
+    result = begun(meeting.wait)
+    assert sorted([meeting.wait(), result()]) == [0, 1]
