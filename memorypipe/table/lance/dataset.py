@@ -45,9 +45,10 @@ _WRITTEN_WITHIN_S = 0.1
 _seen: dict[str, int] = {}
 """The newest version that this process has seen of local datasets, by address."""
 
-# Vectors that are written at a time: what is larger does not go through memory that was used
-# before, and new memory costs more than writing does.
-_VECTOR_BYTES = 1 << 23
+# New memory costs more than writing does: what is smaller than the one is copied and waits for
+# more, and what is larger than the other does not go through memory that was used before.
+_WAITING_BYTES = 1 << 22
+_VECTOR_BYTES = 3 << 22
 
 _HEAD_COLUMNS = ["revision", "valid_from", "payload"]
 
@@ -204,6 +205,7 @@ def write(place: Any, rows: pa.Table | pa.RecordBatchReader, **how: Any) -> list
     """
     if isinstance(rows, pa.Table):
         rows = pa.RecordBatchReader.from_batches(rows.schema, _batches(rows))
+        how["data_cache_bytes"] = _WAITING_BYTES
     written: list[Any] = write_fragments(
         rows, place, schema=rows.schema, data_storage_version=FILE_VERSION, **how
     )
