@@ -12,7 +12,7 @@ from memorypipe.cells.metadata import applied_metadata
 from memorypipe.schema import LABELS, TIME, table_schema
 from memorypipe.table.actions import Batch
 from memorypipe.table.folding.changes import Changes
-from memorypipe.table.rows import Stamp, assemble, scope_maps
+from memorypipe.table.rows import SCOPE_COPIES, Stamp, assemble, scope_columns
 from memorypipe.table.vectors import fixed_width, take_vectors
 
 __all__ = ["new_rows"]
@@ -66,10 +66,7 @@ def new_rows(
             "event": changes.event,
             "scope": derived["scope"],
             "scope_key": said["scope_key"],
-            **{
-                name: pc.if_else(added, derived[name], before[name])
-                for name in ("user_id", "agent_id", "thread_id")
-            },
+            **{name: pc.if_else(added, derived[name], before[name]) for name in SCOPE_COPIES},
             "text": text,
             **{
                 name: _unless(deleted, carried(name), None)
@@ -225,9 +222,6 @@ def _union(lists: Sequence[list[str] | None]) -> list[str] | None:
 
 
 def _scope_columns(batch: Batch, scope_key: pa.ChunkedArray) -> dict[str, Any]:
-    scopes = list(batch.scopes.values())
     where = pc.index_in(scope_key, pa.array(list(batch.scopes), pa.string()))
-    columns = {"scope": scope_maps(scopes).take(where)}
-    for name in ("user_id", "agent_id", "thread_id"):
-        columns[name] = pa.array([scope.get(name) for scope in scopes], pa.string()).take(where)
-    return columns
+    columns = scope_columns(batch.scopes.values())
+    return {name: column.take(where) for name, column in columns.items()}

@@ -3,10 +3,9 @@
 Pure: tables in, tables out.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from memorypipe.schema import TIME, table_schema
 from memorypipe.table.vectors import no_vectors
 
 __all__ = [
+    "SCOPE_COPIES",
     "SORT_COLUMNS",
     "STATES",
     "STATE_COLUMNS",
@@ -28,11 +28,14 @@ __all__ = [
     "expired_by",
     "one_record",
     "own_vectors",
-    "scope_maps",
+    "scope_columns",
     "select_states",
 ]
 
 STATES = ("live", "deleted", "invalid", "expired", "history")
+
+# What a row has of its scope in columns of their own.
+SCOPE_COPIES = ("user_id", "agent_id", "thread_id")
 
 # What `select_states` and `as_of` look at.
 STATE_COLUMNS = (
@@ -208,21 +211,35 @@ def own_vectors(rows: pa.Table) -> pa.ChunkedArray | None:
     return rows["vector"] if "vector" in rows.column_names else None
 
 
-def scope_maps(scopes: Collection[Mapping[str, str]]) -> pa.MapArray:
-    """Make the column `scope`.
+def scope_columns(scopes: Iterable[Mapping[str, str]]) -> dict[str, pa.Array]:
+    """Make the columns that say whose a row is: `scope`, and the copies of some of its values.
 
-    A list of pairs per scope is slow, since Python looks through such things again and again.
+    Args:
+        scopes: Best made one by one: thousands of objects at once are dear, as Python looks through
+            all there are again and again.
 
     Example:
-        >>> scope_maps([{"user_id": "ada"}, {}]).to_pylist()
-        [[('user_id', 'ada')], []]
+        >>> columns = scope_columns([{"user_id": "ada"}, {"team": "t"}])
+        >>> columns["scope"].to_pylist()
+        [[('user_id', 'ada')], [('team', 't')]]
+        >>> columns["user_id"].to_pylist()
+        ['ada', None]
     """
-    ends = [0, *accumulate(len(scope) for scope in scopes)]
-    names = [name for scope in scopes for name in scope]
-    values = [value for scope in scopes for value in scope.values()]
-    return pa.MapArray.from_arrays(
-        pa.array(ends, pa.int32()), pa.array(names, pa.string()), pa.array(values, pa.string())
+    ends, names, values = [0], list[str](), list[str]()
+    copies: dict[str, list[str | None]] = {name: [] for name in SCOPE_COPIES}
+    for scope in scopes:
+        names += scope
+        values += scope.values()
+        ends.append(len(names))
+        for name, copied in copies.items():
+            copied.append(scope.get(name))
+    pairs = (
+        pa.array(ends, pa.int32()),
+        pa.array(names, pa.string()),
+        pa.array(values, pa.string()),
     )
+    columns = {name: pa.array(copied, pa.string()) for name, copied in copies.items()}
+    return {"scope": pa.MapArray.from_arrays(*pairs), **columns}
 
 
 def assemble(schema: pa.Schema, num_rows: int, values: Mapping[str, Any]) -> pa.Table:

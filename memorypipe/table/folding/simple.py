@@ -134,7 +134,9 @@ def _said_in_scope(batch: Batch, scopes: Any, rows: pa.Table, now: datetime) -> 
     numbers = np.asarray(pc.fill_null(encoded.indices, -1))
     # One number per scope and text.
     sayings = scopes * len(encoded.dictionary) + numbers
-    counts = np.unique(sayings[numbers >= 0], return_counts=True)
+    # Nearly every text is said once.
+    times = np.bincount(numbers[numbers >= 0], minlength=len(encoded.dictionary) + 1)
+    counts = np.unique(sayings[times[numbers] > 1], return_counts=True)
     said = np.isin(sayings, counts[0][counts[1] > 1])
     texts = pc.index_in(one_chunk(live["text_hash"]), encoded.dictionary, skip_nulls=True)
     places = pc.index_in(one_chunk(live["scope_key"]), pa.array(list(batch.scopes), pa.string()))

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memorypipe.table.records import SYSTEM_TYPES
-from memorypipe.table.rows import scope_maps
-from memorypipe.table.side_by_side import WORKERS, side_by_side
+from memorypipe.table.rows import SCOPE_COPIES, scope_columns
+from memorypipe.table.side_by_side import WORKERS, in_two, side_by_side
 from memorypipe.table.storage import ADDRESS, without_nulls
 from memorypipe.table.vectors import no_vectors
 
@@ -22,8 +22,7 @@ __all__ = ["locate"]
 
 # Read in the pass over the keys; `scope` and its copies follow from `scope_key`.
 _KEYS = ("memory_id", "text_hash", "is_live")
-_COPIES = ("user_id", "agent_id", "thread_id")
-_DERIVED = ("scope", *_COPIES)
+_DERIVED = ("scope", *SCOPE_COPIES)
 
 _POSITION = "_position"
 
@@ -69,8 +68,10 @@ def locate(
     ranges = _ranges(dataset.count_rows(), 2 * WORKERS, range_rows)
     sifted = side_by_side([partial(_sifted, dataset, each, ids, hashes) for each in ranges])
     keys = pa.concat_tables(sifted)
-    says = pc.and_(keys["is_live"], hashes.holds(keys["text_hash"]))
-    hits = keys.filter(pc.or_(ids.holds(keys["memory_id"]), says))
+    named, says = in_two(
+        lambda: ids.holds(keys["memory_id"]), lambda: hashes.holds(keys["text_hash"])
+    )
+    hits = keys.filter(pc.or_(named, pc.and_(keys["is_live"], says)))
     parts = [hits.slice(*each) for each in _ranges(hits.num_rows, WORKERS, _TAKEN_ROWS)]
     rows = side_by_side([partial(_whole_rows, dataset, part, left_out) for part in parts])
     return without_nulls(pa.concat_tables(rows))
@@ -186,9 +187,5 @@ def _vectors(dataset: Any, positions: list[int]) -> pa.ChunkedArray:
 def _scopes(scope_keys: pa.ChunkedArray) -> dict[str, pa.Array]:
     """Make the columns of the scope from its key."""
     encoded = scope_keys.combine_chunks().dictionary_encode()
-    scopes = [dict(orjson.loads(key)) for key in encoded.dictionary.to_pylist()]
-    columns = {
-        name: pa.array([scope.get(name) for scope in scopes], pa.string()) for name in _COPIES
-    }
-    columns["scope"] = scope_maps(scopes)
-    return {name: column.take(encoded.indices) for name, column in columns.items()}
+    scopes = (dict(orjson.loads(key)) for key in encoded.dictionary.to_pylist())
+    return {name: column.take(encoded.indices) for name, column in scope_columns(scopes).items()}
