@@ -64,15 +64,15 @@ def check_actions(actions: pa.Table, key: bytes = NO_ID_KEY) -> Batch:
         if option.name not in table.column_names:
             table = table.append_column(option, pa.nulls(table.num_rows, option.type))
     order = begun(lambda: _order(table))
-    # Hashing is nearly all Python, and the rest is nearly none. Vectors are moved apart from the
-    # rest, as Arrow is slow there.
-    (ordered, scopes), (hashes, vectors) = in_two(
-        lambda: _checked(table.drop_columns(["vector"]), order()),
-        lambda: (_text_hashes(table, key), take_vectors(table["vector"], order())),
+    # Vectors are moved apart from the rest, as Arrow is slow there.
+    vectors = begun(lambda: take_vectors(table["vector"], order()))
+    # Hashing is nearly all Python, and the rest is nearly none.
+    (ordered, scopes), hashes = in_two(
+        lambda: _checked(table.drop_columns(["vector"]), order()), lambda: _text_hashes(table, key)
     )
     place, field = table.schema.get_field_index("vector"), ACTION_OPTIONS.field("vector")
     return Batch(
-        actions=_mint_missing_ids(ordered, key).add_column(place, field, vectors),
+        actions=_mint_missing_ids(ordered, key).add_column(place, field, vectors()),
         text_hash=hashes.take(pa.array(order())),
         scopes=scopes,
         id_key=key,
