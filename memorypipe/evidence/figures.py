@@ -71,6 +71,8 @@ _HAN_DIGITS = {char: value for value, char in enumerate("零一二三四五六�
 _HAN_UNITS = {"十": 10, "百": 100}
 _HAN_NUMBER = re.compile("[零〇一二两三四五六七八九十百]+")
 
+_NAMING_FIGURES = frozenset({*_NUMBER_WORDS, *_FOREIGN_WORDS, *_MONTH_WORDS})
+
 Readings = frozenset[str]
 
 
@@ -104,6 +106,8 @@ def known_figures(text: str) -> set[str]:
         >>> sorted(known_figures("Two cats since April"))
         ['2', '4']
     """
+    if _names_no_figure(text):
+        return set()
     known = {reading for readings in figures(text).values() for reading in readings}
     for match in _TIME.finditer(_plain(text)):
         known.update(_whole(part) for part in match[0].split(":"))
@@ -111,6 +115,13 @@ def known_figures(text: str) -> set[str]:
     for named in (_FOREIGN_WORDS, _MONTH_WORDS):
         known.update(named[word] for word in words if word in named)
     return known
+
+
+def _names_no_figure(text: str) -> bool:
+    """Tell of a plain English text without a number, as most are, that there is none; quick."""
+    if not text.isascii() or _FIGURE.search(text):
+        return False
+    return _NAMING_FIGURES.isdisjoint(_WORD.findall(text.lower()))
 
 
 def _plain(text: str) -> str:

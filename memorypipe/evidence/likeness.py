@@ -1,6 +1,7 @@
 """Whether two texts say the same, or speak of the same at all."""
 
 import re
+from functools import lru_cache
 
 from memorypipe.evidence.lexicon import (
     AVERSION,
@@ -66,6 +67,7 @@ def content_words(text: str) -> set[str]:
     return {_stem(word) for word in tokens(text) if word not in STOP_WORDS}
 
 
+@lru_cache(maxsize=65_536)
 def _stem(word: str) -> str:
     stem = word[:-1] if word.endswith("s") and len(word) > len("its") else word
     return stem[:_STEM_CHARS].rstrip(_ENDINGS) or stem

@@ -160,10 +160,8 @@ def is_told_of_another(fact: str, text: str) -> bool:
     """
     if subject_of(fact) is not None:
         return False
-    hits = {
-        sentence: len(content_words(sentence) & content_words(fact))
-        for sentence in _SENTENCE.findall(text)
-    }
+    words = content_words(fact)
+    hits = {sentence: len(content_words(sentence) & words) for sentence in _SENTENCE.findall(text)}
     most = max(hits.values(), default=0)
     best = [sentence for sentence, count in hits.items() if count == most]
     return most > 0 and all(
