@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["best_places", "by_turns", "fused", "fused_scores", "fusion_depth"]
+__all__ = ["best_names", "best_places", "by_turns", "fused", "fused_scores", "fusion_depth"]
 
 Scores = NDArray[np.float64]
 
@@ -39,6 +39,30 @@ def best_places(scores: Scores, k: int, *, above: float) -> list[list[int]]:
     """
     order, counts = _ranked(scores, k, above)
     return [row[:count] for row, count in zip(order.tolist(), counts.tolist(), strict=True)]
+
+
+def best_names(
+    scores: Scores, names: Sequence[str], k: int, *, among: NDArray[np.int64]
+) -> list[str]:
+    """Give the names of the `k` highest of some scores, the best first, ties by name.
+
+    Args:
+        scores: By place.
+        names: Likewise.
+        k: Names wanted.
+        among: The places to choose from.
+
+    Example:
+        >>> best_names(np.array([0.0, 2.0, 3.0, 2.0]), "dcba", 2, among=np.arange(4))
+        ['b', 'a']
+    """
+    found = scores[among]
+    if len(found) > k:
+        # What is as good as the last of them may go before it by its name.
+        is_best = found >= np.partition(found, len(found) - k)[len(found) - k]
+        among, found = among[is_best], found[is_best]
+    pairs = zip((-found).tolist(), [names[place] for place in among.tolist()], strict=True)
+    return [name for _, name in sorted(pairs)[:k]]
 
 
 def fused_scores(words: Scores, likeness: Scores, k: int) -> Scores:

@@ -1,8 +1,8 @@
 """BM25 over the memories of one scope: kept up as they change, or all at once."""
 
-import heapq
 import math
-from collections import Counter, defaultdict
+from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from memorypipe.rank.fusion import best_names
 from memorypipe.rank.memory import Memory
 from memorypipe.rank.words import find_words, tokens
 
@@ -45,50 +46,64 @@ class KeywordIndex:
     """
 
     def __init__(self, memories: Iterable[Memory] = ()) -> None:
-        self._lengths: dict[str, int] = {}
+        self._ids: list[str] = []  # by place; those of memories that have gone stay
+        self._lengths: list[int] = []  # likewise
+        self._places: dict[str, int] = {}
         self._total_length = 0
-        self._holders: dict[str, dict[str, int]] = {}
-        self._dampings: dict[str, float] = {}  # as of the last change; empty: to be made
+        # Of each word the places of the memories that hold it, and how often they do.
+        self._holders: dict[str, tuple[array[int], array[int]]] = {}
+        self._dampings: NDArray[Any] | None = None  # as of the last change
         for memory in memories:
             self.add(memory)
 
     def add(self, memory: Memory) -> None:
         """Take a memory in; its id must not be held yet."""
-        self._dampings = {}
         words = tokens(memory.text)
-        self._lengths[memory.id] = len(words)
+        place = self._places[memory.id] = len(self._ids)
+        self._ids.append(memory.id)
+        self._lengths.append(len(words))
         self._total_length += len(words)
         for word, count in Counter(words).items():
-            self._holders.setdefault(word, {})[memory.id] = count
+            places, counts = self._holders.setdefault(word, (array("q"), array("q")))
+            places.append(place)
+            counts.append(count)
+        self._dampings = None
 
     def remove(self, memory: Memory) -> None:
         """Forget a memory, given as it was taken in."""
-        self._dampings = {}
-        self._total_length -= self._lengths.pop(memory.id)
+        place = self._places.pop(memory.id)
+        self._total_length -= self._lengths[place]
         for word in set(tokens(memory.text)):
-            del self._holders[word][memory.id]
+            places, counts = self._holders[word]
+            at = places.index(place)
+            del places[at], counts[at]
+        self._dampings = None
 
     def best(self, query: str, k: int) -> list[str]:
         """Give the ids of the `k` best memories that share a word, the best first, ties by id."""
-        scores: defaultdict[str, float] = defaultdict(float)
-        dampings = self._length_dampings()
+        told: list[float] = []
+        found: list[tuple[array[int], array[int]]] = []
         # Sorted, so that the sum, and with it a tie, comes out the same in every process.
-        for word in sorted(set(tokens(query))):
-            holders = self._holders.get(word, {})
-            rarity = _rarity(len(self._lengths), len(holders))
-            if not rarity:
-                continue
-            for memory_id, count in holders.items():
-                scores[memory_id] += rarity * count * (_K1 + 1) / (count + dampings[memory_id])
-        best = heapq.nsmallest(k, ((-score, memory_id) for memory_id, score in scores.items()))
-        return [memory_id for _, memory_id in best]
+        for word in sorted(set(tokens(query)) & self._holders.keys()):
+            holding = self._holders[word]
+            if rarity := _rarity(len(self._places), len(holding[0])):
+                told.append(rarity)
+                found.append(holding)
+        if not found:
+            return []
+        sizes = [len(places) for places, _ in found]
+        places = np.concatenate([np.frombuffer(each, np.int64) for each, _ in found])
+        counts = np.concatenate([np.frombuffer(each, np.int64) for _, each in found])
+        weights = np.repeat(told, sizes) * counts * (_K1 + 1)
+        weights /= counts + self._length_dampings()[places]
+        scores: NDArray[Any] = np.bincount(places, weights, minlength=len(self._ids))
+        return best_names(scores, self._ids, k, among=np.flatnonzero(scores))
 
-    def _length_dampings(self) -> dict[str, float]:
-        """Say per memory how much its length takes off a word's weight."""
-        if not self._dampings and self._lengths:
-            slope = _K1 * _B * len(self._lengths) / max(self._total_length, 1)
-            base = _K1 * (1 - _B)
-            self._dampings = {name: base + slope * n for name, n in self._lengths.items()}
+    def _length_dampings(self) -> NDArray[Any]:
+        """Say per place how much the length of its memory takes off a word's weight."""
+        if self._dampings is None:
+            slope = _K1 * _B * len(self._places) / max(self._total_length, 1)
+            self._dampings = _K1 * (1 - _B) + slope * np.array(self._lengths)
         return self._dampings
 
 

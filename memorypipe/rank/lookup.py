@@ -132,7 +132,7 @@ class Lookup:
             return self.newest(memories[::-1])
         held = index or ScopeIndex(self, memories)
         by_id = {memory.id: memory for memory in memories}
-        return [by_id[each] for each in self.unite([held.best(fact) for fact in facts])]
+        return [by_id[each] for each in self.unite(held.best(facts))]
 
 
 class ScopeIndex:
@@ -181,15 +181,27 @@ class ScopeIndex:
         self._take_vectors()
         return list(self._lacking.values())
 
-    def best(self, fact: str) -> list[str]:
-        """Give the ids of the best memories for a fact, the best first, ties by id."""
+    def best(self, facts: Sequence[str]) -> list[list[str]]:
+        """Give for each fact the ids of the best memories, the best first, ties by id."""
         depth = self._lookup.depth
-        words = self._words.best(fact, depth) if self._lookup.uses_words else []
-        vector = self._vectors.get(fact)
+        words: list[list[str]] = [[] for _ in facts]
+        if self._lookup.uses_words:
+            words = [self._words.best(fact, depth) for fact in facts]
+        nearest = self._near(facts, depth)
+        return [self._lookup.merge(each, nearest.get(n, [])) for n, each in enumerate(words)]
+
+    def _near(self, facts: Sequence[str], depth: int) -> dict[int, list[str]]:
+        """Give by its place what is nearest to each fact that has a vector."""
         self._take_vectors()
-        if self._nearest is None or vector is None:
-            return self._lookup.merge(words, [])
-        return self._lookup.merge(words, self._nearest.best(unit_rows([vector])[0], depth))
+        vectors = {
+            n: vector
+            for n, fact in enumerate(facts)
+            if (vector := self._vectors.get(fact)) is not None
+        }
+        if self._nearest is None or not vectors:
+            return {}
+        queries = unit_rows(list(vectors.values()))
+        return dict(zip(vectors, self._nearest.best(queries, depth), strict=True))
 
     def _take_vectors(self) -> None:
         """Take over the vectors that have come meanwhile."""

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memorypipe.rank.fusion import best_names
+
 __all__ = ["MISSING", "VectorIndex", "cosines", "unit_rows"]
 
 Matrix = NDArray[np.float64]
@@ -35,9 +37,7 @@ def unit_rows(vectors: Any) -> Matrix:
         [[0.6, 0.8], [0.0, 0.0]]
     """
     rows = np.asarray(vectors, np.float64)
-    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    norms[norms == 0] = 1.0
-    unit: Matrix = rows / norms[:, None]
+    unit: Matrix = rows / _norms(rows)[:, None]
     return unit
 
 
@@ -48,9 +48,18 @@ def cosines(queries: Matrix, rows: Any) -> Matrix:
         One row per query, one column per row; `MISSING` for a row of NaN.
     """
     rows = np.asarray(rows, np.float64)
-    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return _rounded(queries @ rows.T, _norms(rows))
+
+
+def _norms(rows: Matrix) -> Matrix:
+    """Give the lengths of rows; 1 for a zero vector."""
+    norms: Matrix = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     norms[norms == 0] = 1.0
-    scores: Matrix = np.round(queries @ rows.T / norms, _DECIMALS)
+    return norms
+
+
+def _rounded(products: Matrix, norms: Matrix) -> Matrix:
+    scores: Matrix = np.round(products / norms, _DECIMALS)
     scores[:, np.isnan(norms)] = MISSING
     return scores
 
@@ -64,13 +73,14 @@ class VectorIndex:
     Example:
         >>> index = VectorIndex(2)
         >>> index.add({"m1": [1.0, 0.0], "m2": [0.0, 1.0]})
-        >>> index.best(unit_rows([[2.0, 1.0]])[0], 1)
-        ['m1']
+        >>> index.best(unit_rows([[2.0, 1.0]]), 1)
+        [['m1']]
     """
 
     def __init__(self, dim: int) -> None:
         self._rows = np.zeros((_FIRST_ROOM, dim))
-        self._ids: list[str | None] = []  # None: the memory has gone
+        self._norms = np.zeros(_FIRST_ROOM)
+        self._ids: list[str] = []  # those of memories that have gone stay
         self._places: dict[str, int] = {}
 
     def __contains__(self, memory_id: str) -> bool:
@@ -83,22 +93,28 @@ class VectorIndex:
             return
         start, end = len(self._ids), len(self._ids) + len(vectors)
         if end > len(self._rows):
-            room = np.zeros((max(end, 2 * len(self._rows)), self._rows.shape[1]))
-            room[:start] = self._rows[:start]
-            self._rows = room
+            size = max(end, 2 * len(self._rows))
+            self._rows = np.resize(self._rows, (size, self._rows.shape[1]))
+            self._norms = np.resize(self._norms, size)
         self._rows[start:end] = unit_rows(list(vectors.values()))
+        self._norms[start:end] = _norms(self._rows[start:end])
         self._ids += vectors
         self._places |= {memory_id: start + n for n, memory_id in enumerate(vectors)}
 
     def remove(self, memory_id: str) -> None:
         """Forget a memory, if it is held."""
-        place = self._places.pop(memory_id, None)
-        if place is not None:
-            self._ids[place] = None
+        self._places.pop(memory_id, None)
 
-    def best(self, query: Matrix, k: int) -> list[str]:
-        """Give the ids of the `k` memories most like a unit vector, the best first, ties by id."""
-        scores = cosines(query[None, :], self._rows[: len(self._ids)])[0].tolist()
-        pairs = zip(scores, self._ids, strict=True)
-        held = [(-score, memory_id) for score, memory_id in pairs if memory_id is not None]
-        return [memory_id for _, memory_id in sorted(held)[:k]]
+    def best(self, queries: Matrix, k: int) -> list[list[str]]:
+        """Give the ids of the `k` memories most like each unit vector, the best first, ties by id.
+
+        Args:
+            queries: One per row.
+            k: Ids wanted.
+        """
+        held = len(self._ids)
+        # One by one: for all together the library starts threads, which take more than they give.
+        products = np.stack([self._rows[:held] @ query for query in queries])
+        scores = _rounded(products, self._norms[:held])
+        places = np.fromiter(self._places.values(), np.int64, len(self._places))
+        return [best_names(row, self._ids, k, among=places) for row in scores]

@@ -53,7 +53,7 @@ def test_equal_vectors_tie_and_come_by_id() -> None:
     index.add({name: [0.1, 0.3] for name in ("m3", "m1", "m2")})
     index.remove("m2")
     index.add({"m0": [1.0, 0.0]})
-    assert index.best(unit_rows([[0.2, 0.6]])[0], 3) == ["m1", "m3", "m0"]
+    assert index.best(unit_rows([[0.2, 0.6]]), 3) == [["m1", "m3", "m0"]]
 
 
 def test_only_the_upper_part_of_a_ranking_is_fused() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from memorypipe import ids
@@ -208,6 +209,7 @@ class ScopeState:
         return memory is not None and memory.text == decided.old_memory
 
 
+@lru_cache(maxsize=65_536)
 def _says(text: str) -> str:
     """Give what a text says: equal for texts that are equal but for small matters of form."""
     return near_key(text) or normalise(text)
