@@ -3,8 +3,8 @@
     python benchmarks/determinism.py LOG... [--lookup all|auto] [--window-tokens 2000]
 
 Each log is read once, then planned and applied with the rule-based model and a clock that stands
-still: by one worker from one block in the log's own order, which is the reference, and by one or
-four workers from one or 64 blocks in other orders. Files of conversation lines are also read
+still: as it is, by this process where it is small, which is the reference, and by one or four
+workers from one or 64 blocks in other orders. Files of conversation lines are also read
 again with their lines shuffled.
 
 Target: no file of a plan differs from the reference in a byte, and neither do run id, ledger and
@@ -113,12 +113,12 @@ def differences(path: str, options: argparse.Namespace) -> Iterator[tuple[str, l
     """Give each variant with what is different in it; the reference with how much there is."""
     log = read_conversations(path)
     rows = pa.concat_tables(log.dataset.iter_batches(batch_size=None, batch_format="pyarrow"))
-    reference: dict[str, str] | None = None
+    with tempfile.TemporaryDirectory(prefix="same-") as folder:
+        reference = outcome(Path(folder), log, VARIANTS[0], options)
     for variant in VARIANTS:
         with tempfile.TemporaryDirectory(prefix="same-") as folder:
-            same = replace(log, dataset=rearranged(rows, variant))
+            same = replace(log, source=rearranged(rows, variant))
             found = outcome(Path(folder), same, variant, options)
-        reference = reference or found
         yield variant.name, _differing(reference, found)
     if path.endswith(".jsonl"):
         with tempfile.TemporaryDirectory(prefix="same-") as folder:
@@ -128,7 +128,7 @@ def differences(path: str, options: argparse.Namespace) -> Iterator[tuple[str, l
             log = read_conversations(str(Path(folder) / "log.jsonl"))
             yield (
                 "lines shuffled",
-                _differing(reference or {}, outcome(Path(folder), log, VARIANTS[0], options)),
+                _differing(reference, outcome(Path(folder), log, VARIANTS[0], options)),
             )
 
 

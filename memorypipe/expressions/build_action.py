@@ -92,6 +92,8 @@ class DecideStage:
         hint_mode: ``"replace"`` or ``"append"``.
     """
 
+    kind = "decide"
+
     def __init__(self, *, hint: str | None = None, hint_mode: str = "replace") -> None:
         self._system = decide_system(hint=hint, hint_mode=hint_mode)
         self._own_words = decide_own_words(self._system)

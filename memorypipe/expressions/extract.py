@@ -45,6 +45,8 @@ class ExtractStage:
         hint_mode: ``"replace"`` or ``"append"``.
     """
 
+    kind = "extract"
+
     def __init__(self, *, hint: str | None = None, hint_mode: str = "replace") -> None:
         self._system = extract_system(hint=hint, hint_mode=hint_mode)
         self._own_words = extract_own_words(self._system)

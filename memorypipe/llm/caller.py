@@ -23,7 +23,6 @@ from memorypipe.errors import (
 from memorypipe.llm.journal.keys import journal_key
 from memorypipe.llm.journal.types import Journal
 from memorypipe.llm.limits.limits import Limits
-from memorypipe.llm.metrics import WorkerMetrics
 from memorypipe.llm.retry import EndpointHealth, is_retryable, next_wait_s
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.stage import COMPLETE_STATUSES, USABLE_STATUSES, Reading
@@ -52,25 +51,22 @@ class Caller:
         model: The live model.
         limits: Of its calls.
         journal: Keeps the replies; None: nothing is kept, and equal requests are each sent.
-        metrics: Counts.
         rng: Dice of the retry jitter.
     """
 
-    def __init__(  # noqa: PLR0913  # each is a part of its own
+    def __init__(  # each is a part of its own
         self,
         spec: ModelSpec,
         *,
         model: Model,
         limits: Limits,
         journal: Journal | None,
-        metrics: WorkerMetrics,
         rng: random.Random,
     ) -> None:
         self._spec = spec
         self._model = model
         self._limits = limits
         self._journal = journal
-        self._metrics = metrics
         self._rng = rng
         self._health = EndpointHealth()
         self._schema_works = True
@@ -132,7 +128,7 @@ class Caller:
             if self._may_serve(reading, may_split) or await self._is_corrected(
                 request, known, read=read, correct=correct, corrections=corrections
             ):
-                self._metrics.hit()
+                tally.counts.hit()
                 # A later run goes on where the attempts of the one before ended; one that only
                 # repeats it ends there too.
                 tally.hit(known, takes_attempt=self._spec.journal_only)
@@ -188,10 +184,10 @@ class Caller:
         under_way = self._under_way.get(key)
         if under_way is not None:
             reply, _ = await under_way.wait()
-            self._metrics.hit()
+            tally.counts.hit()
             tally.hit(reply, takes_attempt=True)
             return reply, read(reply)
-        self._metrics.miss()
+        tally.counts.miss()
         if self._spec.journal_only:
             raise JournalMissError(
                 f"The journal {self._spec.journal!r} has no reply to this request, and "
@@ -254,7 +250,7 @@ class Caller:
             key_reads = self._key_reads
             asked_s = time.monotonic()
             try:
-                reply = await self._send(request, again=attempt > 1)
+                reply = await self._send(request, tally, again=attempt > 1)
             except ModelError as error:
                 self._note_failure(error, tally)
                 if isinstance(error, EndpointError):
@@ -309,22 +305,24 @@ class Caller:
             for end in ends:
                 end.cancel()
 
-    async def _send(self, request: Request, *, again: bool) -> Reply:
+    async def _send(self, request: Request, tally: Tally, *, again: bool) -> Reply:
         """Send once; a schema that the server does not know is left out from then on."""
         has_own_schema = (
             "response_format" in request.params and "response_format" not in self._spec.params
         )
         try:
-            return await self._send_as_is(request, may_be_plain=has_own_schema, again=again)
+            return await self._send_as_is(request, tally, may_be_plain=has_own_schema, again=again)
         except RejectedRequestError as error:
             if not (has_own_schema and error.rejects_schema):
                 raise
         self._schema_works = False
-        return await self._send_as_is(request, may_be_plain=True, again=True)
+        return await self._send_as_is(request, tally, may_be_plain=True, again=True)
 
-    async def _send_as_is(self, request: Request, *, may_be_plain: bool, again: bool) -> Reply:
+    async def _send_as_is(
+        self, request: Request, tally: Tally, *, may_be_plain: bool, again: bool
+    ) -> Reply:
         tokens = estimate_request_tokens(request.messages)
-        async with self._limits.attempt(tokens, again=again) as attempt:
+        async with self._limits.attempt(tokens, first=again or tally.goes_first) as attempt:
             if may_be_plain and not self._schema_works:
                 # Known only now that its turn has come.
                 request = _plain(request)
@@ -332,16 +330,16 @@ class Caller:
                 raise StoppedError("The endpoint was given up; this request was not sent.")
             if self.owner is not None and self.owner.is_gone():
                 raise StoppedError("The process that wanted this reply has ended; it was not sent.")
-            self._metrics.sent()
+            tally.counts.sent()
             started_s = time.monotonic()
             try:
                 reply = await self._model.complete(request)
             except ModelError as error:
                 kind = getattr(error, "kind", type(error).__name__)
-                self._metrics.failed(kind, (time.monotonic() - started_s) * 1e3)
+                tally.counts.failed(kind, (time.monotonic() - started_s) * 1e3)
                 attempt.failed(error)
                 raise
-            self._metrics.replied(reply, attempt.replied(reply))
+            tally.counts.replied(reply, attempt.replied(reply))
             return reply
 
 

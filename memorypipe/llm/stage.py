@@ -80,9 +80,11 @@ class Stage(Protocol[TaskT, ValueT]):
     """One kind of model work.
 
     Attributes:
+        kind: What it is called where work is counted, e.g. ``"extract"``.
         prompt_hash: Hash of the instructions, the format rule and the schema.
     """
 
+    kind: str
     prompt_hash: str
 
     def request(self, task: TaskT) -> Request:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from memorypipe.errors import ModelError
+from memorypipe.llm.metrics import WorkerMetrics
 from memorypipe.llm.stage import Outcome, Reading
 from memorypipe.llm.types import Reply
 
@@ -19,12 +20,16 @@ class Tally:
 
     Attributes:
         attempts_left: Requests that may still be sent.
+        counts: Of all tasks of its kind.
+        goes_first: Whether its requests go before those of others that wait as well.
         attempts: Requests sent.
         hits: Replies that came from the journal.
         last_reply: The reply that the outcome stands on.
     """
 
     attempts_left: int
+    counts: WorkerMetrics
+    goes_first: bool = False
     attempts: int = 0
     hits: int = 0
     failures: Counter[str] = field(default_factory=Counter)

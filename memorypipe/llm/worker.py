@@ -12,7 +12,7 @@ import random
 import socket
 import threading
 import uuid
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from copy import copy
 from itertools import islice
@@ -24,7 +24,7 @@ from memorypipe.llm.caller import Caller
 from memorypipe.llm.journal.open import open_journal
 from memorypipe.llm.limits.control import Connect, Coordinator
 from memorypipe.llm.limits.limits import Limits
-from memorypipe.llm.metrics import WorkerMetrics
+from memorypipe.llm.metrics import WorkerMetrics, merge
 from memorypipe.llm.models import make_model
 from memorypipe.llm.owner import Owner
 from memorypipe.llm.solving import Solver
@@ -33,7 +33,14 @@ from memorypipe.llm.stage import Outcome, Stage
 from memorypipe.llm.tally import Tally
 from memorypipe.llm.types import Model
 
-__all__ = ["Worker", "all_or_none", "close_workers", "get_worker", "share_worker"]
+__all__ = [
+    "Worker",
+    "all_or_none",
+    "close_workers",
+    "close_workers_of",
+    "get_worker",
+    "share_worker",
+]
 
 TaskT = TypeVar("TaskT")
 ValueT = TypeVar("ValueT")
@@ -74,7 +81,7 @@ class Worker:
         self.admission = Admission(_ROWS_IN_HAND * spec.concurrency)
         self._model = model or make_model(spec, environ=os.environ)
         self._journal = None if spec.journal is None else open_journal(spec.journal)
-        self._metrics = WorkerMetrics()
+        self._counts: defaultdict[str, WorkerMetrics] = defaultdict(WorkerMetrics)
         self._limits = Limits(
             spec.max_qps,
             spec.concurrency,
@@ -91,7 +98,6 @@ class Worker:
             model=self._model,
             limits=self._limits,
             journal=self._journal,
-            metrics=self._metrics,
             rng=rng or random.Random(),  # noqa: S311  # jitter, no secret
         )
         self._jobs: set[asyncio.Task[Any]] = set()
@@ -154,10 +160,15 @@ class Worker:
         self._loop.call_soon_threadsafe(self._caller.reset)
 
     def snapshot(self) -> dict[str, Any]:
-        """Give the counters since the start, as `memorypipe.llm.metrics` describes them."""
+        """Give the counters since the start, as `memorypipe.llm.metrics` describes them.
+
+        Those of each kind of work are beside them, as `stages`: `kind` of the stage to counters.
+        """
         counts = self._limits.counts
+        stages = {kind: each.snapshot() for kind, each in list(self._counts.items())}
         return {
-            **self._metrics.snapshot(),
+            **merge([WorkerMetrics().snapshot(), *stages.values()]),
+            "stages": stages,
             "in_flight": counts.in_flight,
             "max_in_flight": counts.max_in_flight,
             "waited_s": {
@@ -234,7 +245,12 @@ class Worker:
         return [outcomes[index] for index in range(len(tasks))]
 
     async def answer(
-        self, stage: Stage[TaskT, ValueT], task: TaskT, *, scope_key: str | None = None
+        self,
+        stage: Stage[TaskT, ValueT],
+        task: TaskT,
+        *,
+        scope_key: str | None = None,
+        goes_first: bool = False,
     ) -> Outcome[ValueT]:
         """Answer one task; only to be awaited on the worker's loop.
 
@@ -242,12 +258,17 @@ class Worker:
             stage: The kind of work.
             task: The task.
             scope_key: Whose data it is about, for the journal.
+            goes_first: Whether it is asked before other tasks that wait as well.
 
         Raises:
             EndpointError: Where the endpoint cannot serve the job at all.
         """
         caller = self._caller
-        tally = Tally(attempts_left=1 + self.spec.max_retries)
+        tally = Tally(
+            attempts_left=1 + self.spec.max_retries,
+            counts=self._counts[stage.kind],
+            goes_first=goes_first,
+        )
         try:
             reading = await Solver(stage, caller, tally, scope_key).solve(task)
         except ModelError as error:
@@ -290,6 +311,15 @@ def share_worker(key: str, make: Callable[[], Worker]) -> Worker:
         if key not in _workers:
             _workers[key] = make()
         return _workers[key]
+
+
+def close_workers_of(run: str) -> None:
+    """Close the workers that this process has of a run, as `ModelSpec.run` names it."""
+    with _workers_lock:
+        keys = [key for key, worker in _workers.items() if worker.spec.run == run]
+        workers = [_workers.pop(key) for key in keys]
+    for worker in workers:
+        worker.close()
 
 
 @atexit.register

@@ -7,6 +7,7 @@ one value is the exception: it is read whole.)
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, cast
 
 import pyarrow as pa
@@ -37,8 +38,9 @@ class ConversationLog:
     """A log that was read.
 
     Attributes:
-        dataset: Ray Dataset with the columns of `memorypipe.schema.CONVERSATIONS`, then the kept
-            columns (string, nullable).
+        source: One row per conversation, with the columns of `memorypipe.schema.CONVERSATIONS`,
+            then the kept columns (string, nullable): a table where the log is one block, else a
+            Ray Dataset.
         rejects: What could not be read, in the order of the log.
         format: One of `memorypipe.logs.formats`, or ``"mapped"``; ``"mixed"`` where files differ,
             ``"none"`` where there was no record.
@@ -54,7 +56,7 @@ class ConversationLog:
         undated: Conversations that nothing dates.
     """
 
-    dataset: ray.data.Dataset
+    source: pa.Table | ray.data.Dataset
     rejects: tuple[Reject, ...]
     format: LogKind | Literal["mixed", "none"]
     conversations: int
@@ -65,6 +67,16 @@ class ConversationLog:
     repaired: int
     is_redacted: bool = False
     undated: int = 0
+
+    @cached_property
+    def dataset(self) -> ray.data.Dataset:
+        """The rows as a Ray Dataset."""
+        return ray.data.from_arrow(self.source) if self.rows is not None else self.source
+
+    @property
+    def rows(self) -> pa.Table | None:
+        """The rows, where this process holds all of them; else None."""
+        return self.source if isinstance(self.source, pa.Table) else None
 
 
 def read_conversations(  # noqa: PLR0913  # one keyword per independent choice of a reading
@@ -146,7 +158,8 @@ def read_conversations(  # noqa: PLR0913  # one keyword per independent choice o
     reading = Reading(
         options=options,
         limit=limit,
-        put=ray.put,
+        # The first one stays here: most logs have no other.
+        put=lambda table: ray.put(table) if reading.has_blocks else table,
         batch_rows=rows,
         wants_scope=wants_scope or (lambda _key: True),
     )
@@ -158,8 +171,13 @@ def read_conversations(  # noqa: PLR0913  # one keyword per independent choice o
             continue
         if log is not None:
             reading.take(log)
-    blocks = reading.finish()
-    return ConversationLog(dataset=_dataset(blocks, reading), **reading.account())
+    first, *others = reading.finish()
+    if others:
+        source = _dataset([ray.put(first), *others], reading)
+    else:
+        unite = _unite(reading)
+        source = first if unite is None else unite(first)
+    return ConversationLog(source=source, **reading.account())
 
 
 def _pull(source: Any) -> Iterator[pa.Table] | None:
@@ -171,21 +189,26 @@ def _pull(source: Any) -> Iterator[pa.Table] | None:
 
 def _dataset(blocks: Sequence[Any], reading: Reading) -> ray.data.Dataset:
     dataset: ray.data.Dataset = ray.data.from_arrow_refs(list(blocks))
-    is_split = reading.options.layout == "messages"
-    if not is_split and not reading.has_repeats:
+    unite = _unite(reading)
+    if unite is None:
         return dataset
-    if len(blocks) > 1:
-        # A partition then is about as large as a batch was.
-        partitions = min(len(blocks), _MAX_PARTITIONS)
-        dataset = dataset.repartition(partitions, keys=["scope_key", "conversation_id"])
+    # A partition then is about as large as a batch was.
+    partitions = min(len(blocks), _MAX_PARTITIONS)
+    dataset = dataset.repartition(partitions, keys=["scope_key", "conversation_id"])
+    # Ray keeps a key in one block only up to the stage right after the repartition.
+    return dataset.map_batches(unite, batch_format="pyarrow", batch_size=None)
+
+
+def _unite(reading: Reading) -> Callable[[pa.Table], pa.Table] | None:
+    """Say how rows of one conversation become one; None where no conversation has two."""
     keep = reading.options.keep
 
     def assemble(fragments: pa.Table) -> pa.Table:
         return assemble_conversations(fragments, keep=keep)
 
-    # Ray keeps a key in one block only up to the stage right after the repartition.
-    unite = assemble if is_split else merge_conversations
-    return dataset.map_batches(unite, batch_format="pyarrow", batch_size=None)
+    if reading.options.layout == "messages":
+        return assemble
+    return merge_conversations if reading.has_repeats else None
 
 
 def windows(

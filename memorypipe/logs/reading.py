@@ -65,6 +65,11 @@ class Reading:
         self._unseen_columns.update(self.options.keep)
 
     @property
+    def has_blocks(self) -> bool:
+        """Whether a batch was handed over."""
+        return bool(self._blocks)
+
+    @property
     def has_repeats(self) -> bool:
         """Whether several records were of one conversation."""
         return len(self._seen) != self._counts["conversations"]
@@ -178,7 +183,7 @@ class Reading:
         return self._blocks
 
     def account(self) -> dict[str, Any]:
-        """Give the fields of `memorypipe.logs.read.ConversationLog` beside its dataset."""
+        """Give the fields of `memorypipe.logs.read.ConversationLog` beside its source."""
         names = ("conversations", "turns", "empty", "undated", "naive_times", "unreadable_times")
         return {
             "rejects": tuple(self._rejects),

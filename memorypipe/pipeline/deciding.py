@@ -1,7 +1,7 @@
 """From facts to actions, on Ray: whole scopes per worker, many scopes at a time."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -12,11 +12,9 @@ import pyarrow as pa
 from memorypipe.expressions.build_action import DecideWork, MemoryBuildAction
 from memorypipe.expressions.ray_metrics import publish
 from memorypipe.expressions.ray_rules import MAX_BLOCKS_IN_HAND
-from memorypipe.expressions.worker_errors import plainly
 from memorypipe.expressions.worker_process import worker_of
 from memorypipe.id_key import IdKeySource
 from memorypipe.ids import text_hash
-from memorypipe.llm.admission import Portion
 from memorypipe.llm.embed.types import Embedder
 from memorypipe.llm.owner import Owner
 from memorypipe.llm.replies.reply import ReadActions
@@ -42,6 +40,9 @@ __all__ = ["Decider", "LotDecider", "decide_actions", "in_time", "window_facts"]
 
 # Never a scope that is older than what nothing dates.
 _UNDATED = datetime.min.replace(tzinfo=UTC)
+
+# Lots that each worker can choose from.
+_LOTS_PER_WORKER = 4
 
 # What of `memorypipe.schema.FACTS` a decision takes.
 _COLUMNS = (
@@ -89,12 +90,11 @@ def decide_actions(facts: Sequence[str], decider: Decider) -> Iterator[pa.Table]
     Yields:
         Tables of schema `SCOPE_RESULTS`, in any order.
     """
-    options = decider.decide.worker_options
     yield from over_lots(
-        make_lots(facts, workers=options.num_workers),
+        make_lots(facts, at_least=_LOTS_PER_WORKER * decider.decide.worker_options.num_workers),
         LotDecider,
         decider,
-        options=options,
+        asked=decider.decide,
         in_hand=max(MAX_BLOCKS_IN_HAND, decider.decide.spec.concurrency),
     )
 
@@ -104,25 +104,37 @@ class LotDecider:
 
     Args:
         decider: What it needs.
+        goes_first: Whether its calls are made before others that the same worker has to make.
     """
 
-    def __init__(self, decider: Decider) -> None:
+    def __init__(self, decider: Decider, *, goes_first: bool = False) -> None:
         self._decider = decider
+        self._goes_first = goes_first
         self._id_key = key_of(decider.id_key)
         self._lock = threading.Lock()
         self._opened: TableView | None = None
 
     def __call__(self, lot: Lot) -> pa.Table:
         """Decide a lot; give a table of schema `SCOPE_RESULTS`."""
-        with plainly():
-            worker = worker_of(self._decider.decide.spec)
-            worker.serve(self._decider.owner)
-            # What waits here is not read yet.
-            with worker.admission.hold(lot.scopes) as portion:
-                scopes = self._read(lot)
-                known = self._known(list(scopes))
-                results = worker.wait(self._decide_scopes(worker, scopes, known, portion))
-            publish(worker)
+        worker = self._worker()
+        # What waits here is not read yet.
+        with worker.admission.hold(lot.scopes) as portion:
+            return self._decided(worker, read_lot(lot, _COLUMNS), portion.done)
+
+    def decide(self, facts: pa.Table) -> pa.Table:
+        """Decide whole scopes of schema `memorypipe.schema.FACTS`; likewise."""
+        return self._decided(self._worker(), facts.select(_COLUMNS), lambda: None)
+
+    def _worker(self) -> Worker:
+        worker = worker_of(self._decider.decide.spec)
+        worker.serve(self._decider.owner)
+        return worker
+
+    def _decided(self, worker: Worker, facts: pa.Table, on_done: Callable[[], None]) -> pa.Table:
+        scopes = _by_scope(facts, self._decider.carried)
+        known = self._known(list(scopes))
+        results = worker.wait(self._decide_scopes(worker, scopes, known, on_done))
+        publish(worker)
         expression = self._decider.decide
         rows = [
             result_row(
@@ -135,18 +147,6 @@ class LotDecider:
             for scope, result in zip(scopes.values(), results, strict=True)
         ]
         return pa.Table.from_pylist(rows, schema=SCOPE_RESULTS)
-
-    def _read(self, lot: Lot) -> dict[str, "_Scope"]:
-        """Lay the facts of a lot out, by scope; in this thread, since the loop has requests."""
-        by_scope: dict[str, list[dict[str, Any]]] = {}
-        for row in read_lot(lot, _COLUMNS).to_pylist():
-            by_scope.setdefault(row["scope_key"], []).append(row)
-        scopes: dict[str, _Scope] = {}
-        for scope_key, rows in by_scope.items():
-            rows.sort(key=in_time)
-            windows = [window_facts(n, row, self._decider.carried) for n, row in enumerate(rows)]
-            scopes[scope_key] = _Scope(rows=rows, windows=windows)
-        return scopes
 
     def _known(self, scope_keys: Sequence[str]) -> "_Known":
         embedder = self._decider.embedder
@@ -175,11 +175,15 @@ class LotDecider:
             return self._opened
 
     async def _decide_scopes(
-        self, worker: Worker, scopes: Mapping[str, "_Scope"], known: "_Known", portion: Portion
+        self,
+        worker: Worker,
+        scopes: Mapping[str, "_Scope"],
+        known: "_Known",
+        on_done: Callable[[], None],
     ) -> list[ScopeResult]:
         return await all_or_none(
             [
-                self._decide_scope(worker, scope_key, scope.windows, known, portion)
+                self._decide_scope(worker, scope_key, scope.windows, known, on_done)
                 for scope_key, scope in scopes.items()
             ]
         )
@@ -190,12 +194,14 @@ class LotDecider:
         scope_key: str,
         windows: Sequence[WindowFacts],
         known: "_Known",
-        portion: Portion,
+        on_done: Callable[[], None],
     ) -> ScopeResult:
         expression = self._decider.decide
 
         async def decide(work: DecideWork) -> Outcome[ReadActions]:
-            return await worker.answer(expression.stage, work, scope_key=scope_key)
+            return await worker.answer(
+                expression.stage, work, scope_key=scope_key, goes_first=self._goes_first
+            )
 
         stretches = in_stretches(windows)
         result = await consolidate_scope(
@@ -209,7 +215,7 @@ class LotDecider:
             vectors=known.vectors,
             id_key=self._id_key,
         )
-        portion.done()
+        on_done()
         return by_window(result, stretches)
 
 
@@ -228,6 +234,19 @@ class _Known:
     memories: Mapping[str, list[Memory]]
     blocks: Blocks
     vectors: TextVectors
+
+
+def _by_scope(facts: pa.Table, carried: Carried | None) -> dict[str, _Scope]:
+    """Lay facts out, by scope; in the caller's thread, since the worker's loop has requests."""
+    by_scope: dict[str, list[dict[str, Any]]] = {}
+    for row in facts.to_pylist():
+        by_scope.setdefault(row["scope_key"], []).append(row)
+    scopes: dict[str, _Scope] = {}
+    for scope_key, rows in by_scope.items():
+        rows.sort(key=in_time)
+        windows = [window_facts(n, row, carried) for n, row in enumerate(rows)]
+        scopes[scope_key] = _Scope(rows=rows, windows=windows)
+    return scopes
 
 
 def stops_of(blocks: Blocks, scope_key: str, id_key: bytes) -> Stops | None:

@@ -8,14 +8,13 @@ import pyarrow as pa
 from memorypipe.expressions.extract import MemoryExtract
 from memorypipe.expressions.ray_rules import MAX_BLOCKS_IN_HAND
 from memorypipe.expressions.results import status_column
-from memorypipe.expressions.worker_errors import plainly
 from memorypipe.logs.windows import new_message_ids
 from memorypipe.pipeline.lots import Lot, cut_lots, read_lot
 from memorypipe.pipeline.on_ray import over_lots
 from memorypipe.pipeline.scopes.fact_checks import check_facts
 from memorypipe.schema import FACTS, WINDOWS
 
-__all__ = ["EXTRACTED", "extract_facts", "facts_table"]
+__all__ = ["EXTRACTED", "LotExtractor", "extract_facts", "facts_table"]
 
 EXTRACTED = "extracted"
 
@@ -36,26 +35,34 @@ def extract_facts(windows: Sequence[str], extract: MemoryExtract) -> Iterator[pa
     lots = cut_lots(windows, rows=extract.block_rows)
     yield from over_lots(
         lots,
-        _LotExtractor,
+        LotExtractor,
         extract.owned(),
-        options=extract.worker_options,
+        asked=extract,
         in_hand=MAX_BLOCKS_IN_HAND,
     )
 
 
-class _LotExtractor:
-    """Extracts the facts of a lot of windows; many threads call it at once."""
+class LotExtractor:
+    """Extracts the facts of a lot of windows; many threads call it at once.
+
+    Args:
+        extract: The expression, which knows its owner.
+    """
 
     def __init__(self, extract: MemoryExtract) -> None:
         self._extract = extract
 
     def __call__(self, lot: Lot) -> pa.Table:
+        """Extract a lot; give a table of schema `memorypipe.schema.FACTS`."""
+        return facts_table(self.ask(lot))
+
+    def ask(self, lot: Lot) -> pa.Table:
+        """Give the windows of a lot with what the model says of them, which nobody has checked."""
         windows = read_lot(lot, WINDOWS.names)
-        with plainly():
-            results = self._extract.results(
-                windows["messages"], windows["context"], windows["scope_key"]
-            )
-            return facts_table(windows.append_column(EXTRACTED, status_column(results)))
+        results = self._extract.results(
+            windows["messages"], windows["context"], windows["scope_key"]
+        )
+        return windows.append_column(EXTRACTED, status_column(results))
 
 
 def facts_table(batch: pa.Table) -> pa.Table:

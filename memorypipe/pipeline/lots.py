@@ -23,9 +23,6 @@ _LOT_SCOPES = 128
 # Long transcripts are cut finer: a worker has many lots at once.
 _LOT_BYTES = 1024 * 1024
 
-# Lots that each worker can choose from, where there are so many scopes.
-_LOTS_PER_WORKER = 4
-
 
 class _Extent(NamedTuple):
     """Where the windows of one scope lie in their file."""
@@ -74,16 +71,16 @@ def _size(path: str) -> tuple[int, int]:
     return metadata.num_rows, 1 + size // max(1, metadata.num_rows)
 
 
-def make_lots(paths: Sequence[str], *, workers: int) -> list[Lot]:
+def make_lots(paths: Sequence[str], *, at_least: int) -> list[Lot]:
     """Put the scopes of files together in lots, those with the heaviest scopes first.
 
     Args:
         paths: Parquet files, rows of a scope beside each other in one of them.
-        workers: How many shall have something to do.
+        at_least: Lots that there are to choose from, where there are so many scopes.
     """
     ends = [_scope_ends(path) for path in paths]
     scopes = sum(map(len, ends))
-    most_scopes = min(_LOT_SCOPES, max(1, scopes // (workers * _LOTS_PER_WORKER)))
+    most_scopes = min(_LOT_SCOPES, max(1, scopes // at_least))
     lots = [
         lot
         for path, ends_there in zip(paths, ends, strict=True)

@@ -15,14 +15,28 @@ from ray.data import ActorPoolStrategy
 from ray.exceptions import RayTaskError
 
 from memorypipe.errors import MemoryPipeError
+from memorypipe.expressions.llm_base import LLMExpression
 from memorypipe.expressions.options import WorkerOptions
+from memorypipe.expressions.worker_errors import plainly
+from memorypipe.pipeline.here import Threads
 from memorypipe.pipeline.lots import Lot
 
-__all__ = ["PARTITION_BYTES", "arrow_batches", "in_partitions", "over_lots", "own_errors"]
+__all__ = [
+    "PARTITION_BYTES",
+    "arrow_batches",
+    "fits_here",
+    "in_partitions",
+    "over_lots",
+    "own_errors",
+]
 
 # What one worker holds of a partition; files below this are read here, since starting Ray's
 # readers and a shuffle costs more than they save.
 PARTITION_BYTES = 64 * 1024 * 1024
+
+# Rows that this process works on itself: a minute of calls, beside which the two seconds that
+# workers take to come up would be much.
+_ROWS_HERE = 2_048
 
 _LOTS = pa.schema(
     [
@@ -39,21 +53,51 @@ def over_lots(
     work: Callable[[Any], Callable[[Lot], pa.Table]],
     given: Any,
     *,
-    options: WorkerOptions,
+    asked: LLMExpression[Any, Any],
     in_hand: int,
 ) -> Iterator[pa.Table]:
-    """Let workers take lots, in their order, and give what they make of them as it comes.
+    """Take lots, in their order, and give what comes of them as it comes.
 
-    What travels is where the rows of a lot lie, not the rows.
+    Workers of Ray do it; what travels is where the rows of a lot lie, not the rows. This process
+    does it itself where it would take longer to start a worker than to be one: there are few rows,
+    one worker is wanted, and it would be on this machine anyway.
 
     Args:
         lots: The lots.
         work: A class; a worker makes one object of it and calls that with lots, in many threads.
         given: What the object is made with; picklable.
-        options: How many workers.
+        asked: The expression that the work asks: it says how many workers there are.
         in_hand: Lots that a worker has at once. Many, as each may be a single row, and the
             requests in flight come from all of them together.
     """
+    rows = sum(count for lot in lots for _, count in lot.ranges)
+    if not fits_here(rows, asked):
+        yield from _lots_on_workers(lots, work, given, asked.worker_options, in_hand)
+        return
+    take = work(given)
+    with Threads(asked.spec.run) as threads:
+        threads.hire(in_hand, take)
+        for lot in lots:
+            threads.start(take, lot)
+        for _, result in threads.results():
+            yield result
+
+
+def fits_here(rows: int, asked: LLMExpression[Any, Any]) -> bool:
+    """Tell whether this process had better ask for so many rows itself."""
+    options = asked.worker_options
+    if rows > _ROWS_HERE or (options.num_workers, options.num_cpus) != (1, 0):
+        return False
+    return sum(node["Alive"] for node in ray.nodes()) == 1  # type: ignore[no-untyped-call]
+
+
+def _lots_on_workers(
+    lots: Sequence[Lot],
+    work: Callable[[Any], Callable[[Lot], pa.Table]],
+    given: Any,
+    options: WorkerOptions,
+    in_hand: int,
+) -> Iterator[pa.Table]:
     dataset = ray.data.from_arrow([pa.Table.from_pylist([asdict(lot)], _LOTS) for lot in lots])
     # Else a thread for each lot in hand looks at the memory in use, all at the same moment, once
     # a second, and holds every request up meanwhile.
@@ -84,7 +128,9 @@ class _OverLots:
     def __call__(self, rows: pa.Table) -> Iterator[pa.Table]:
         for row in rows.to_pylist():
             ranges = tuple((start, count) for start, count in row["ranges"])
-            yield self._work(Lot(**{**row, "ranges": ranges}))
+            with plainly():
+                results = self._work(Lot(**{**row, "ranges": ranges}))
+            yield results
 
 
 def in_partitions(paths: Sequence[str], *, key: str, at_least: int) -> ray.data.Dataset:

@@ -15,11 +15,12 @@ from memorypipe.llm.owner import Owner
 from memorypipe.logs.read import ConversationLog
 from memorypipe.pipeline.base_table import BaseTable
 from memorypipe.pipeline.batch_folder import open_batches
-from memorypipe.pipeline.cutting import cut_windows
+from memorypipe.pipeline.by_scope import extract_and_decide
+from memorypipe.pipeline.cutting import cut_here, cut_windows
 from memorypipe.pipeline.deciding import Decider, decide_actions
 from memorypipe.pipeline.extraction import extract_facts
 from memorypipe.pipeline.id_keys import key_of
-from memorypipe.pipeline.on_ray import arrow_batches
+from memorypipe.pipeline.on_ray import arrow_batches, fits_here
 from memorypipe.pipeline.planning_config import PlanConfig
 from memorypipe.pipeline.plans.plan import Plan
 from memorypipe.pipeline.recorded import RecordedPlanning
@@ -36,6 +37,7 @@ from memorypipe.pipeline.runs.job_lock import check_alone, one_at_a_time
 from memorypipe.pipeline.runs.request import RunRequest
 from memorypipe.pipeline.scope_results import SCOPE_RESULTS, write_results
 from memorypipe.pipeline.scopes.carrying import carried_columns
+from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.pipeline.scopes.text_vectors import settled_settings
 from memorypipe.pipeline.sorting import Sorter
 from memorypipe.pipeline.told_before import ToldBefore
@@ -69,7 +71,7 @@ class Planning(RecordedPlanning):
         super().__init__(config, config.extract, config.decide, first="windows")
         self._log = log
         self._request = request
-        self._cut = 0
+        self._cut = self._extracted = self._decided = 0
         self._batch: dict[str, int] | None = None
         self._base = BaseTable.read(
             config.table_uri,
@@ -82,13 +84,15 @@ class Planning(RecordedPlanning):
         self._settings = settled_settings(config.settings, self._embedder)
         self._base_version = self._base.version
         self._told: ToldBefore | None = None
+        self._is_small = False
 
     def plan(self) -> Plan:
         """Plan, and write everything down."""
         try:
             folder = self._cut_windows()
+            self._is_small = self._fits_here()
             if self._cut:
-                self._accounts.begin("extract")
+                self._accounts.begin(*(["extract", "decide"] if self._is_small else ["extract"]))
             return self._recorded(folder, lambda: self._work(folder))
         finally:
             self._coordination.close()
@@ -97,8 +101,11 @@ class Planning(RecordedPlanning):
         """Extract and decide the windows that were cut; count as `write_results`."""
         if self._cut:
             self._fill_journal(folder)
-            self._extract_facts(folder)
-            counts = self._decide(folder)
+            if self._is_small:
+                counts = self._extract_and_decide(folder)
+            else:
+                self._extract_facts(folder)
+                counts = self._decide(folder)
         else:
             counts = write_results(folder, ())
         folder.write_lines("rejects", _reject_lines(self._log))
@@ -111,19 +118,10 @@ class Planning(RecordedPlanning):
             most = max(settings.overlap_messages, carried.overlap_messages)
             settings = replace(settings, overlap_messages=most)
         uri = self._config.table_uri
-        base, selection = self._base, self._request.selection
-        dataset = cut_windows(
-            self._log.dataset,
-            settings,
-            known_keys=base.known_keys,
-            erased=base.erased,
-            selection=selection,
-            id_key=base.id_key,
-        )
         digest = WindowDigest()
         with RunFolder.scratch(uri) as scratch:
-            sorter = Sorter(scratch.path / _SORTING, WINDOWS, by=_IN_ORDER)
-            for batch in arrow_batches(dataset):
+            sorter = Sorter(scratch.path / f"{_SORTING}-windows", WINDOWS, by=_IN_ORDER)
+            for batch in self._windows(settings):
                 digest.add(batch["window_id"])
                 sorter.add(batch)
                 self._cut += batch.num_rows
@@ -142,6 +140,18 @@ class Planning(RecordedPlanning):
             with one_at_a_time(runs):
                 check_alone(scratch.parts("windows"), runs, run_id=run_id, now=now)
                 return scratch.become(run_id, now=now)
+
+    def _windows(self, settings: ConsolidationSettings) -> Iterator[pa.Table]:
+        base, log = self._base, self._log
+        how: dict[str, Any] = {
+            "known_keys": base.known_keys,
+            "erased": base.erased,
+            "selection": self._request.selection,
+            "id_key": base.id_key,
+        }
+        if log.rows is not None:
+            return cut_here(log.rows, settings, **how)
+        return arrow_batches(cut_windows(log.dataset, settings, **how))
 
     def _fill_journal(self, folder: RunFolder) -> None:
         """Have the extraction answered in batches, where that is wanted."""
@@ -169,20 +179,51 @@ class Planning(RecordedPlanning):
             windows = folder.parts("windows")
             check_none_open(windows, config.extract, table_uri=config.table_uri)
 
+    def _fits_here(self) -> bool:
+        """Tell whether this process asks both stages itself, through one worker."""
+        extract, decide = self._config.extract, self._config.decide
+        is_same = extract.spec.key() == decide.spec.key()
+        return is_same and fits_here(self._cut, extract) and fits_here(self._cut, decide)
+
+    def _extract_and_decide(self, folder: RunFolder) -> Counter[str]:
+        """Do both at the same time."""
+        self._report("extract", 0, self._cut)
+        facts, results = self._facts_sorter(folder), self._results_sorter(folder)
+        for batch in extract_and_decide(
+            folder.parts("windows"),
+            self._coordination.join(self._config.extract),
+            self._decider(),
+            take_facts=lambda batch: self._take_facts(folder, facts, batch),
+        ):
+            self._take_results(results, batch)
+        return self._write_results(folder, results)
+
     def _extract_facts(self, folder: RunFolder) -> None:
-        done, total = 0, self._cut
-        self._report("extract", done, total)
-        cut = folder.parts("windows")
+        self._report("extract", 0, self._cut)
         extract = self._coordination.join(self._config.extract)
-        sorter = Sorter(folder.path / _SORTING, FACTS, by=_IN_ORDER)
-        for facts in extract_facts(cut, extract):
-            sorter.add(self._without_retold(facts))
-            self._accounts.add_rows(fact_totals(facts))
-            done += facts.num_rows
-            self._report("extract", done, total)
-        _check_all_back("extraction", done, total)
-        _write_parts(folder, "facts", sorter)
-        self._read_counts()
+        sorter = self._facts_sorter(folder)
+        for batch in extract_facts(folder.parts("windows"), extract):
+            self._take_facts(folder, sorter, batch)
+        _check_all_back("extraction", self._extracted, self._cut)
+
+    def _take_facts(self, folder: RunFolder, sorter: Sorter, facts: pa.Table) -> pa.Table:
+        """Take facts in, and write all of them down when the last ones come."""
+        taken = self._without_retold(facts)
+        sorter.add(taken)
+        self._accounts.add_rows("extract", fact_totals(facts))
+        self._extracted += facts.num_rows
+        self._report("extract", self._extracted, self._cut)
+        if self._extracted == self._cut:
+            _write_parts(folder, "facts", sorter)
+            self._read_counts()
+            self._report("decide", self._decided, self._cut)
+        return taken
+
+    def _facts_sorter(self, folder: RunFolder) -> Sorter:
+        return Sorter(folder.path / f"{_SORTING}-facts", FACTS, by=_IN_ORDER)
+
+    def _results_sorter(self, folder: RunFolder) -> Sorter:
+        return Sorter(folder.path / f"{_SORTING}-results", SCOPE_RESULTS, by=["scope_key"])
 
     def _without_retold(self, facts: pa.Table) -> pa.Table:
         """Flag what messages that are taken again have told before."""
@@ -195,8 +236,15 @@ class Planning(RecordedPlanning):
         return self._told.mark(facts)
 
     def _decide(self, folder: RunFolder) -> Counter[str]:
+        self._accounts.begin("decide")
+        sorter = self._results_sorter(folder)
+        for batch in decide_actions(folder.parts("facts"), self._decider()):
+            self._take_results(sorter, batch)
+        return self._write_results(folder, sorter)
+
+    def _decider(self) -> Decider:
         config = self._config
-        decider = Decider(
+        return Decider(
             decide=self._coordination.join(config.decide),
             settings=self._settings,
             table_uri=config.table_uri,
@@ -206,19 +254,19 @@ class Planning(RecordedPlanning):
             carried=self._request.carried,
             id_key=self._base.id_key,
         )
-        self._accounts.begin("decide")
-        self._report("decide", 0, self._cut)
-        done = 0
-        sorter = Sorter(folder.path / _SORTING, SCOPE_RESULTS, by=["scope_key"])
-        for batch in decide_actions(folder.parts("facts"), decider):
-            sorter.add(batch)
-            totals = call_totals(c for calls in batch["calls"].to_pylist() for c in calls)
-            totals["fallback"] = sum(batch["fallback"].to_pylist())
-            totals.update(flag for flags in batch["flags"].to_pylist() for flag in flags)
-            self._accounts.add_rows(totals)
-            done += sum(batch["windows"].to_pylist())
-            self._report("decide", done, self._cut)
-        _check_all_back("consolidation", done, self._cut)
+
+    def _take_results(self, sorter: Sorter, results: pa.Table) -> None:
+        sorter.add(results)
+        totals = call_totals(call for calls in results["calls"].to_pylist() for call in calls)
+        totals["fallback"] = sum(results["fallback"].to_pylist())
+        totals.update(flag for flags in results["flags"].to_pylist() for flag in flags)
+        self._accounts.add_rows("decide", totals)
+        self._decided += sum(results["windows"].to_pylist())
+        if self._extracted == self._cut:
+            self._report("decide", self._decided, self._cut)
+
+    def _write_results(self, folder: RunFolder, sorter: Sorter) -> Counter[str]:
+        _check_all_back("consolidation", self._decided, self._cut)
         self._read_counts()
         counts = write_results(folder, sorter.groups(least_rows=_PART_ROWS["results"]))
         if self._request.carried is not None:

@@ -246,7 +246,7 @@ class Reconsolidation(RecordedPlanning):
         totals = call_totals(call for calls in results["calls"].to_pylist() for call in calls)
         totals.update(flag for flags in results["flags"].to_pylist() for flag in flags)
         totals["facts"] = sum(len(work.chosen.facts) for work in works)
-        self._accounts.add_rows(totals)
+        self._accounts.add_rows("decide", totals)
         self._read_counts()
 
     def _start_worker(self) -> Worker:

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
-import ray
 
 from memorypipe.errors import InvalidArgumentError
 from memorypipe.logs.read import ConversationLog
@@ -137,7 +136,7 @@ def _row(batch: StreamBatch) -> dict[str, Any]:
 def _log(generation: Generation, *, is_redacted: bool) -> ConversationLog:
     table = conversations_table(generation)
     return ConversationLog(
-        dataset=ray.data.from_arrow(table),
+        source=table,
         rejects=(),
         format="none",
         conversations=table.num_rows,

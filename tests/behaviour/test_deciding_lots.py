@@ -66,7 +66,7 @@ def plan(folder: Path, facts: Sequence[dict[str, Any]], decider: Decider, worker
         sorter.add(pa.Table.from_pylist([row], schema=FACTS))
     for part, table in enumerate(sorter.groups(least_rows=40)):
         run.write_part("facts", part, table)
-    lots: list[Lot] = make_lots(run.parts("facts"), workers=workers)
+    lots: list[Lot] = make_lots(run.parts("facts"), at_least=4 * workers)
     decide = [LotDecider(decider) for _ in range(workers)]
     results = Sorter(folder / "sorting", SCOPE_RESULTS, by=["scope_key"], run_bytes=1)
     for number, lot in enumerate(lots[::-1] if workers > 1 else lots):

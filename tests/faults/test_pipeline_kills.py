@@ -49,10 +49,11 @@ def _lines() -> Iterator[dict[str, Any]]:
             }
 
 
-def _start(table: Path, log: Path, server: Endpoint) -> "subprocess.Popen[str]":
+def _start(table: Path, log: Path, server: Endpoint, workers: int) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "memorypipe", "backfill", str(log), "--table", str(table)]
     command += ["--base-url", server.base_url, "--model", "m", "--embedder", "none", "--json"]
     command += ["--max-concurrency", str(IN_FLIGHT), "--max-retries", "0"]
+    command += ["--workers", str(workers)]
     return subprocess.Popen(  # noqa: S603  # our own command
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -108,24 +109,31 @@ def _undisturbed(
 
 
 def _moments() -> Iterator[Any]:
-    """Give shares of the calls after which to kill; above 1: milliseconds after the last one."""
+    """Give shares of the calls after which to kill, and how many workers there are.
+
+    Shares above 1 are milliseconds after the last call. One worker is the command itself.
+    """
     dice = random.Random(5)  # noqa: S311  # a test's dice
-    yield pytest.param(0.5, id="half")
+    yield pytest.param((0.5, 1), id="half")
+    yield pytest.param((0.5, 2), id="half-workers")
     for number in range(14):
-        yield pytest.param(dice.uniform(0.0, 1.0), id=f"calls-{number}", marks=pytest.mark.slow)
+        share, workers = dice.uniform(0.0, 1.0), 1 + number % 2
+        yield pytest.param((share, workers), id=f"calls-{number}", marks=pytest.mark.slow)
     for number in range(6):
-        yield pytest.param(dice.uniform(1.0, 700.0), id=f"end-{number}", marks=pytest.mark.slow)
+        late_ms, workers = dice.uniform(1.0, 700.0), 1 + number % 2
+        yield pytest.param((late_ms, workers), id=f"end-{number}", marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("moment", list(_moments()))
+@pytest.mark.parametrize("killed", list(_moments()))
 def test_killed_at_any_moment_the_next_run_ends_as_if_nothing_had_been(
     server: Endpoint,
     log: Path,
     undisturbed: tuple[list[dict[str, Any]], int],
     tmp_path: Path,
-    moment: float,
+    killed: tuple[float, int],
 ) -> None:
     wanted, calls = undisturbed
+    moment, workers = killed
     table, before = tmp_path / "table", server.call_count()
     stop_s = float("inf")
 
@@ -138,7 +146,7 @@ def test_killed_at_any_moment_the_next_run_ends_as_if_nothing_had_been(
             stop_s = time.monotonic() + moment / 1e3
         return time.monotonic() >= stop_s
 
-    _kill_when(_start(table, log, server), is_time)
-    _finish(_start(table, log, server))
+    _kill_when(_start(table, log, server, workers), is_time)
+    _finish(_start(table, log, server, workers))
     assert _rows(table) == wanted
     assert server.call_count() - before <= calls + IN_FLIGHT

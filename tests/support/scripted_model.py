@@ -74,6 +74,7 @@ class WordStage:
     A reply in brackets reads badly; a reply that was cut keeps its complete words.
     """
 
+    kind = "words"
     prompt_hash = "words"
 
     def request(self, task: str) -> Request:

@@ -55,7 +55,7 @@ async def _one(limits: Limits, endpoint: SimulatedEndpoint) -> None:
     while True:
         attempt_number += 1
         asked_s = clock()
-        async with limits.attempt(100, again=attempt_number > 1) as attempt:
+        async with limits.attempt(100, first=attempt_number > 1) as attempt:
             try:
                 attempt.replied(await endpoint.call())
             except RetryableModelError as error:

@@ -83,7 +83,7 @@ def test_rows_alone_tell_what_they_cost() -> None:
     assert (rows["windows"], rows["windows_new"], rows["facts"]) == (3, 2, 4)
     run = accounts()
     run.begin("extract")
-    run.add_rows(rows)
+    run.add_rows("extract", rows)
     found = run.summary()
     assert (found["calls"], found["attempts"], found["journal_hits"]) == (3, 4, 1)
     assert found["failures"] == {"RetryableModelError": 1}
@@ -95,9 +95,11 @@ def test_flags_of_facts_and_decisions_are_counted() -> None:
     run = Accounts(bounds=Bounds(), has_prices=False)
     run.begin("extract")
     flags = [{"fact": 0, "flag": "unsupported"}, {"fact": 1, "flag": "instruction"}]
-    run.add_rows(fact_totals(facts({"flags": flags}, {"flags": flags[:1]}, {"flags": None})))
+    run.add_rows(
+        "extract", fact_totals(facts({"flags": flags}, {"flags": flags[:1]}, {"flags": None}))
+    )
     run.begin("decide")
-    run.add_rows(Counter(unverified=3))
+    run.add_rows("decide", Counter(unverified=3))
     counted = run.summary()
     assert [counted[n] for n in ("unsupported", "instructions", "unverified")] == [2, 1, 3]
 
@@ -120,7 +122,7 @@ def test_both_stages_count_a_reply_that_could_not_be_used_alike() -> None:
 def test_what_a_bound_kept_from_being_asked_is_a_failure_but_no_call(rows: Counter[str]) -> None:
     run = accounts()
     run.begin("stage")
-    run.add_rows(rows)
+    run.add_rows("stage", rows)
     found = run.summary()
     assert (found["calls"], found["failures"]) == (0, {"BudgetError": 1})
 
@@ -128,7 +130,7 @@ def test_what_a_bound_kept_from_being_asked_is_a_failure_but_no_call(rows: Count
 def test_what_the_workers_counted_has_the_last_word_on_attempts_tokens_and_failures() -> None:
     run = accounts(has_prices=True)
     run.begin("extract")
-    run.add_rows(fact_totals(facts({}, failed("BudgetError: max_calls", attempts=0))))
+    run.add_rows("extract", fact_totals(facts({}, failed("BudgetError: max_calls", attempts=0))))
     run.told(told(workers={"a": worked(replies=2, failures=1), "b": worked(replies=1)}))
     found = run.summary()
     assert (found["calls"], found["attempts"], found["tokens_in"]) == (1, 4, 300)
@@ -154,6 +156,24 @@ def test_each_stage_has_its_own_numbers_though_a_worker_serves_both() -> None:
     assert found["max_in_flight"] == 8
 
 
+def test_stages_at_the_same_time_are_told_apart_by_what_their_worker_counted() -> None:
+    run = accounts(has_prices=True)
+    run.begin("extract", "decide")
+    run.add_rows("decide", Counter(calls=3))
+    run.add_rows("extract", Counter(calls=2))
+    stages = {"extract": worked(replies=2), "decide": worked(replies=3, failures=1)}
+    both = {**worked(replies=5, failures=1), "stages": stages}
+    run.told(told(workers={"a": both}, in_flight=[(0.0, 0), (1.0, 8)]))
+    found = run.summary()
+    extract, decide = found["stages"]["extract"], found["stages"]["decide"]
+    assert (extract["calls"], decide["calls"], found["calls"]) == (2, 3, 5)
+    assert (extract["attempts"], decide["attempts"], found["attempts"]) == (2, 4, 6)
+    assert (extract["cost"], decide["cost"], found["cost"]) == (1.0, 1.5, 2.5)
+    assert (extract["failures"], decide["failures"]) == ({}, {"http_500": 1})
+    assert (found["max_in_flight"], found["waited_s"]) == (8, {"qps": 0.5})
+    assert run.extras()["latency_total_ms"] == {"extract": 100.0, "decide": 170.0}
+
+
 def test_a_worker_that_did_nothing_in_a_stage_is_no_part_of_it() -> None:
     run = accounts()
     run.begin("extract")
@@ -166,7 +186,7 @@ def test_a_worker_that_did_nothing_in_a_stage_is_no_part_of_it() -> None:
 def test_the_bound_that_stopped_a_run_is_told_with_what_was_used() -> None:
     run = accounts(max_calls=3)
     run.begin("extract")
-    run.add_rows(fact_totals(facts(failed("BudgetError: max_calls"))))
+    run.add_rows("extract", fact_totals(facts(failed("BudgetError: max_calls"))))
     run.told(told(calls=3, bound="max_calls", reason="3 of 3 calls are used"))
     assert run.summary()["stopped_by"] == {
         "bound": "max_calls",
@@ -179,7 +199,7 @@ def test_the_bound_that_stopped_a_run_is_told_with_what_was_used() -> None:
 def test_a_bound_that_kept_nothing_back_stopped_nothing() -> None:
     run = accounts(max_calls=1)
     run.begin("extract")
-    run.add_rows(fact_totals(facts({})))
+    run.add_rows("extract", fact_totals(facts({})))
     run.told(told(calls=1, bound="max_calls", reason="1 of 1 calls is used"))
     assert run.summary()["stopped_by"] is None
 
@@ -195,7 +215,7 @@ def test_a_bound_that_kept_nothing_back_stopped_nothing() -> None:
 def test_a_run_whose_bounds_nobody_could_keep_was_stopped(rows: Counter[str]) -> None:
     run = accounts(max_calls=100)
     run.begin("stage")
-    run.add_rows(rows)
+    run.add_rows("stage", rows)
     run.told(told(calls=3))
     stopped_by = run.summary()["stopped_by"]
     assert (stopped_by["bound"], stopped_by["limit"]) == ("coordinator", None)
@@ -205,7 +225,7 @@ def test_a_run_whose_bounds_nobody_could_keep_was_stopped(rows: Counter[str]) ->
 def test_a_bound_that_the_coordinator_could_not_tell_of_stopped_the_run_all_the_same() -> None:
     run = accounts(max_calls=3)
     run.begin("extract")
-    run.add_rows(fact_totals(facts(failed("BudgetError: max_calls", attempts=0))))
+    run.add_rows("extract", fact_totals(facts(failed("BudgetError: max_calls", attempts=0))))
     stopped_by = run.summary()["stopped_by"]
     assert (stopped_by["bound"], stopped_by["limit"], stopped_by["used"]) == ("max_calls", 3, None)
 
@@ -223,13 +243,13 @@ def _restless() -> Iterator[None]:
 def test_rows_may_come_in_while_another_thread_sums_up() -> None:
     run, ended = accounts(), threading.Event()
     run.begin("extract")
-    run.add_rows(Counter({f"ended:{number}": 1 for number in range(100)}))
+    run.add_rows("extract", Counter({f"ended:{number}": 1 for number in range(100)}))
 
     def add() -> None:
         number = 100
         while not ended.is_set() and number < 4_000:
             number += 1
-            run.add_rows(Counter({f"ended:{number}": 1}))
+            run.add_rows("extract", Counter({f"ended:{number}": 1}))
 
     thread = threading.Thread(target=add)
     thread.start()

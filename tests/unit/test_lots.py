@@ -27,7 +27,7 @@ def test_each_window_is_in_one_lot_and_each_scope_in_one(tmp_path: Path) -> None
         part(tmp_path, "a", 3, 1, 700, 2, 1, 1, 90, 40, 5),
         part(tmp_path, "b", *[1] * 300, 260, *[4] * 200),
     ]
-    lots = make_lots(paths, workers=2)
+    lots = make_lots(paths, at_least=8)
     rows = [row for lot in lots for row in read_lot(lot, ["scope_key", "n"]).to_pylist()]
     wanted = [row for path in paths for row in pq.read_table(path).to_pylist()]
     assert sorted((r["scope_key"], r["n"]) for r in rows) == [
@@ -42,28 +42,28 @@ def test_lots_with_heavy_scopes_come_first_and_hold_scopes_of_about_one_weight(
     tmp_path: Path,
 ) -> None:
     paths = [part(tmp_path, "a", *[1] * 50, 600, *[1] * 50), part(tmp_path, "b", 2, 9_000, 20, 31)]
-    lots = make_lots(paths, workers=1)
+    lots = make_lots(paths, at_least=4)
     heaviest = [lot.heaviest for lot in lots]
     assert heaviest == sorted(heaviest, reverse=True)
     assert [(lot.heaviest, lot.scopes) for lot in lots[:3]] == [(9_000, 1), (600, 1), (31, 2)]
 
 
 def test_no_lot_has_too_much_and_there_are_enough_for_all_workers(tmp_path: Path) -> None:
-    many = make_lots([part(tmp_path, "a", *[10] * 2_000)], workers=1)
+    many = make_lots([part(tmp_path, "a", *[10] * 2_000)], at_least=4)
     assert max(sum(count for _, count in lot.ranges) for lot in many) <= 512
-    light = make_lots([part(tmp_path, "b", *[1] * 2_000)], workers=1)
+    light = make_lots([part(tmp_path, "b", *[1] * 2_000)], at_least=4)
     assert max(lot.scopes for lot in light) == 128
-    few = make_lots([part(tmp_path, "c", *[1] * 16)], workers=4)
+    few = make_lots([part(tmp_path, "c", *[1] * 16)], at_least=16)
     assert [lot.scopes for lot in few] == [1] * 16
 
 
 def test_scopes_beside_each_other_are_read_as_one_range(tmp_path: Path) -> None:
-    (lot, *_) = make_lots([part(tmp_path, "a", *[1] * 400)], workers=1)
+    (lot, *_) = make_lots([part(tmp_path, "a", *[1] * 400)], at_least=4)
     assert len(lot.ranges) == 1
 
 
 def test_no_files_give_no_lots() -> None:
-    assert make_lots([], workers=1) == []
+    assert make_lots([], at_least=4) == []
 
 
 @pytest.mark.parametrize("ranges", [((99, 2),), ((0, 1), (150, 1), (299, 1)), ((0, 300),)])

@@ -32,7 +32,7 @@ def test_who_comes_again_goes_before_who_comes_first() -> None:
         slots, order = Slots(0), []
 
         async def one(name: str, *, again: bool) -> None:
-            await slots.acquire(again=again)
+            await slots.acquire(first=again)
             order.append(name)
             slots.release()
 

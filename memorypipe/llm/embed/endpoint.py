@@ -183,6 +183,7 @@ class EndpointEmbedder:
 class _Embedding:
     """The stage of work that embeds some texts: a request's messages are the texts."""
 
+    kind = "embed"
     prompt_hash = "embedding"
 
     def request(self, task: _Texts) -> Request:

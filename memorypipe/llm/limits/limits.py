@@ -97,14 +97,14 @@ class Limits:
                 may_be_bounded=may_be_bounded,
             )
 
-    def attempt(self, tokens: float, *, again: bool = False) -> "Attempt":
+    def attempt(self, tokens: float, *, first: bool = False) -> "Attempt":
         """Give the context of one attempt.
 
         Args:
             tokens: What its prompt is estimated to cost.
-            again: Whether an attempt of the same request failed before; it then goes first.
+            first: Whether it goes before others that wait, as does what was begun before.
         """
-        return Attempt(self, tokens, again=again)
+        return Attempt(self, tokens, first=first)
 
     def call_ended(self, *, failed: bool) -> None:
         """Report a call that came to its end, with all its attempts.
@@ -127,7 +127,7 @@ class Limits:
 
     # --- for `Attempt` ---
 
-    async def _enter(self, prompt_tokens: float, *, again: bool) -> float:
+    async def _enter(self, prompt_tokens: float, *, first: bool) -> float:
         """Wait for everything, and give the tokens that were reserved."""
         counts, slots = self.counts, self._slots
         self._starts.announce(prompt_tokens)
@@ -136,7 +136,7 @@ class Limits:
         else:
             clock = asyncio.get_running_loop().time
             asked_s = clock()
-            await slots.acquire(again=again)
+            await slots.acquire(first=first)
             counts.waited_concurrency_s += clock() - asked_s
         try:
             await self._spread.wait(max(slots.capacity, 1))
@@ -181,14 +181,14 @@ class Attempt:
     Args:
         limits: Which limits.
         tokens: What its prompt is estimated to cost.
-        again: Whether an attempt of the same request failed before.
+        first: Whether it goes before others that wait.
     """
 
-    __slots__ = ("_again", "_limits", "_reserved", "_spent", "_started_s", "_tokens")
+    __slots__ = ("_first", "_limits", "_reserved", "_spent", "_started_s", "_tokens")
 
-    def __init__(self, limits: Limits, tokens: float, *, again: bool) -> None:
+    def __init__(self, limits: Limits, tokens: float, *, first: bool) -> None:
         self._limits = limits
-        self._again = again
+        self._first = first
         self._tokens = tokens
         self._reserved = 0.0
         self._spent = 0
@@ -196,7 +196,7 @@ class Attempt:
 
     async def __aenter__(self) -> Self:
         self._reserved = await self._limits._enter(  # noqa: SLF001  # two halves of one
-            self._tokens, again=self._again
+            self._tokens, first=self._first
         )
         self._started_s = asyncio.get_running_loop().time()
         return self

@@ -10,8 +10,8 @@ __all__ = ["Slots"]
 class Slots:
     """A semaphore, first come first served, that can be resized.
 
-    Who comes again is served before who comes for the first time: work that was begun ends soon,
-    and a run does not end with rows that have most of their attempts before them.
+    Some go first, in their own order: who comes again, so that work that was begun ends soon and
+    a run does not end with rows that have most of their attempts before them.
 
     Where it shrinks below what is in use, nothing is taken away: no slot is given out until
     enough have come back.
@@ -28,29 +28,29 @@ class Slots:
         self.capacity = capacity
         self.in_use = 0
         self._waiters: deque[asyncio.Future[None]] = deque()
-        self._returning: deque[asyncio.Future[None]] = deque()
+        self._first: deque[asyncio.Future[None]] = deque()
 
     @property
     def waiting(self) -> int:
         """Who waits for a slot."""
-        return len(self._waiters) + len(self._returning)
+        return len(self._waiters) + len(self._first)
 
     @property
     def is_free(self) -> bool:
         """Whether `acquire` would return at once."""
         return self.in_use < self.capacity and not self.waiting
 
-    async def acquire(self, *, again: bool = False) -> None:
+    async def acquire(self, *, first: bool = False) -> None:
         """Take a slot, waiting for it where none is free.
 
         Args:
-            again: Whether it is wanted to go on with something that had one before.
+            first: Whether it goes before those who wait without this.
         """
         if self.is_free:
             self.in_use += 1
             return
         turn = asyncio.get_running_loop().create_future()
-        line = self._returning if again else self._waiters
+        line = self._first if first else self._waiters
         line.append(turn)
         try:
             await turn
@@ -87,4 +87,4 @@ class Slots:
                 turn.set_result(None)
 
     def _next_in_line(self) -> asyncio.Future[None]:
-        return (self._returning or self._waiters).popleft()
+        return (self._first or self._waiters).popleft()

@@ -36,10 +36,18 @@ _MAX_POINTS = 500
 
 
 @dataclass(kw_only=True)
-class _Stage:
-    """One stage: its rows, and where the workers' counts stood when it began and ended."""
+class _Span:
+    """Stages that went on at the same time, and where the workers' counts stood then.
 
-    rows: Counter[str] = field(default_factory=Counter)
+    Attributes:
+        rows: What came back, by stage.
+        before: The last snapshot of each worker when it began.
+        after: Likewise when it ended; None where no worker told.
+        from_s: When it began, on the coordinator's clock.
+        max_in_flight: The most requests in flight that the coordinator saw.
+    """
+
+    rows: Mapping[str, Counter[str]]
     before: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     after: Mapping[str, Mapping[str, Any]] | None = None
     from_s: float = 0.0
@@ -58,6 +66,13 @@ class _Stage:
         counts["max_in_flight"] = max(counts.get("max_in_flight", 0), self.max_in_flight)
         return counts
 
+    def stages(self) -> dict[str, dict[str, Any] | None]:
+        """Tell the counts of its stages apart; waits and requests in flight can't be told so."""
+        counts = self.counts()
+        if counts is None or len(self.rows) == 1:
+            return dict.fromkeys(self.rows, counts)
+        return {stage: counts.get("stages", {}).get(stage, {}) for stage in self.rows}
+
 
 class Accounts:
     """Adds up what a run did, stage by stage; any thread may ask.
@@ -70,22 +85,24 @@ class Accounts:
     def __init__(self, *, bounds: Bounds, has_prices: bool) -> None:
         self._bounds = bounds
         self._has_prices = has_prices
-        self._stages: dict[str, _Stage] = {}
+        self._spans: list[_Span] = []
         self._told: Mapping[str, Any] = {}
         self._lock = threading.Lock()
 
-    def begin(self, stage: str) -> None:
-        """Begin a stage: what is told from now on belongs to it."""
+    def begin(self, *stages: str) -> None:
+        """Begin stages that go on at the same time: what is told from now on belongs to them."""
         with self._lock:
-            self._stages[stage] = _Stage(
+            span = _Span(
+                rows={stage: Counter() for stage in stages},
                 before=self._told.get("workers", {}),
                 from_s=max((at_s for at_s, _ in self._told.get("in_flight", ())), default=-1.0),
             )
+            self._spans.append(span)
 
-    def add_rows(self, totals: Counter[str]) -> None:
-        """Add rows that came back in the stage under way, as `fact_totals` or `call_totals`."""
+    def add_rows(self, stage: str, totals: Counter[str]) -> None:
+        """Add rows that came back in a stage under way, as `fact_totals` or `call_totals`."""
         with self._lock:
-            self._now().rows += totals
+            self._spans[-1].rows[stage].update(totals)
 
     def told(self, totals: Mapping[str, Any]) -> None:
         """Take what the coordinator knows in.
@@ -97,27 +114,30 @@ class Accounts:
         """
         with self._lock:
             self._told = totals
-            if not self._stages:
+            if not self._spans:
                 return
-            stage = self._now()
-            stage.after = totals["workers"]
-            since = [count for at_s, count in totals["in_flight"] if at_s > stage.from_s]
-            stage.max_in_flight = max([stage.max_in_flight, *since])
+            span = self._spans[-1]
+            span.after = totals["workers"]
+            since = [count for at_s, count in totals["in_flight"] if at_s > span.from_s]
+            span.max_in_flight = max([span.max_in_flight, *since])
 
     def count(self, name: str) -> int:
         """Give a count of rows over all stages, e.g. ``"facts"``."""
         with self._lock:
-            return sum(stage.rows[name] for stage in self._stages.values())
+            return sum(rows[name] for rows in self._rows().values())
 
     def summary(self) -> dict[str, Any]:
-        """Give the fields of a `RunSummary` that calls decide, per stage and in total."""
+        """Give the fields of a `RunSummary` that calls decide, per stage and in total.
+
+        How long was waited, and how many requests were in flight, is told of stages that went on
+        at the same time in total only.
+        """
         with self._lock:
-            stages = {
-                name: (Counter(stage.rows), stage.counts()) for name, stage in self._stages.items()
-            }
+            stages = {name: Counter(rows) for name, rows in self._rows().items()}
+            told = self._stage_counts()
+            known = [counts for span in self._spans if (counts := span.counts()) is not None]
             stopped_by = self._stopped_by()
-        rows: Counter[str] = sum((rows for rows, _ in stages.values()), Counter())
-        known = [counts for _, counts in stages.values() if counts is not None]
+        rows: Counter[str] = sum(stages.values(), Counter())
         # All stages of a run have a coordinator, or none has.
         totals = self._numbers(rows, merge(known) if known else None)
         return {
@@ -129,7 +149,7 @@ class Accounts:
             "instructions": rows["instruction"],
             "unverified": rows["unverified"],
             "stopped_by": stopped_by,
-            "stages": {name: self._numbers(*stage) for name, stage in stages.items()},
+            "stages": {name: self._numbers(rows, told[name]) for name, rows in stages.items()},
         }
 
     def extras(self) -> dict[str, Any]:
@@ -142,7 +162,7 @@ class Accounts:
         """
         with self._lock:
             points = self._told.get("in_flight", ())
-            counts = {name: stage.counts() or {} for name, stage in self._stages.items()}
+            counts = {name: each or {} for name, each in self._stage_counts().items()}
         return {
             "in_flight": list(_thinned(points)),
             "paused": self._told.get("paused"),
@@ -152,8 +172,11 @@ class Accounts:
             },
         }
 
-    def _now(self) -> _Stage:
-        return next(reversed(self._stages.values()))
+    def _rows(self) -> dict[str, Counter[str]]:
+        return {stage: rows for span in self._spans for stage, rows in span.rows.items()}
+
+    def _stage_counts(self) -> dict[str, dict[str, Any] | None]:
+        return {stage: counts for span in self._spans for stage, counts in span.stages().items()}
 
     def _numbers(self, rows: Counter[str], counts: Mapping[str, Any] | None) -> dict[str, Any]:
         return stage_numbers(rows, counts, has_prices=self._has_prices)
@@ -174,7 +197,7 @@ class Accounts:
         }
 
     def _has_rows(self, name: str) -> bool:
-        return any(stage.rows[name] for stage in self._stages.values())
+        return any(rows[name] for rows in self._rows().values())
 
     def _lost(self) -> dict[str, Any]:
         return {

@@ -13,6 +13,7 @@ from memorypipe.expressions.coordinator import RunCoordinator
 from memorypipe.expressions.llm_base import LLMExpression
 from memorypipe.llm.limits.control import Bounds
 from memorypipe.llm.spec import OFFLINE_URL
+from memorypipe.llm.worker import close_workers_of
 from memorypipe.pipeline.runs.budget import Budget, Spent
 from memorypipe.pipeline.runs.budget_keeper import BudgetKeeper
 from memorypipe.pipeline.runs.interrupts import DRAIN_S
@@ -139,7 +140,8 @@ class Coordination:
         gave_up.wait(_KEEP_S)
 
     def close(self) -> None:
-        """End the coordinator, where there is one."""
+        """End the coordinator, where there is one, and what workers it has in this process."""
+        close_workers_of(self._name)
         self.settle()
         if self._coordinator is not None:
             self._coordinator.close()
