@@ -56,6 +56,8 @@ class RunCoordinator:
         Raises:
             ValueError: Where a run of this name has a coordinator already.
         """
+        if not ray.is_initialized():
+            ray.init()  # as Ray does by itself where data is made
         # Where its driver is, since the run cannot outlive that node, but can any other one.
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         actor_class = _actor_class(_run_name(run_id), scheduling_strategy=here)

@@ -1,5 +1,6 @@
 """The rim to Ray: its batches as Arrow tables, its errors as ours."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -88,6 +89,10 @@ def fits_here(rows: int, asked: LLMExpression[Any, Any]) -> bool:
     options = asked.worker_options
     if rows > _ROWS_HERE or (options.num_workers, options.num_cpus) != (1, 0):
         return False
+    if not ray.is_initialized():
+        if "RAY_ADDRESS" not in os.environ:
+            return True
+        ray.init()
     return sum(node["Alive"] for node in ray.nodes()) == 1  # type: ignore[no-untyped-call]
 
 
