@@ -11,6 +11,7 @@ above 51, `max_qps` + 1.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -44,7 +45,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="also write the JSON here")
     options = parser.parse_args()
-    with ray_up():
+    # Ray tells of the worker that is killed.
+    with ray_up(), contextlib.redirect_stdout(sys.stderr):
         cases = {
             "one worker": _case(num_workers=1),
             "two workers": _case(num_workers=2),

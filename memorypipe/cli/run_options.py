@@ -198,7 +198,14 @@ class RunOptions(LogOptions):
         ),
     ] = False
     workers: Annotated[
-        int, _limit("--workers", metavar="N", min=1, help="Worker processes that share the limits.")
+        int,
+        _limit(
+            "--workers",
+            metavar="N",
+            min=1,
+            help="Worker processes that share the limits; 1: a small log is done by the command "
+            "itself.",
+        ),
     ] = 1
 
     price_in: Annotated[
