@@ -63,12 +63,15 @@ def check_actions(actions: pa.Table, key: bytes = NO_ID_KEY) -> Batch:
     for option in ACTION_OPTIONS:
         if option.name not in table.column_names:
             table = table.append_column(option, pa.nulls(table.num_rows, option.type))
-    order = begun(lambda: _order(table))
+    count = table.num_rows
+    order = begun(lambda: _order(table), rows=count)
     # Vectors are moved apart from the rest, as Arrow is slow there.
-    vectors = begun(lambda: take_vectors(table["vector"], order()))
+    vectors = begun(lambda: take_vectors(table["vector"], order()), rows=count)
     # Hashing is nearly all Python, and the rest is nearly none.
     (ordered, scopes), hashes = in_two(
-        lambda: _checked(table.drop_columns(["vector"]), order()), lambda: _text_hashes(table, key)
+        lambda: _checked(table.drop_columns(["vector"]), order()),
+        lambda: _text_hashes(table, key),
+        rows=count,
     )
     place, field = table.schema.get_field_index("vector"), ACTION_OPTIONS.field("vector")
     return Batch(

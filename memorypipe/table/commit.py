@@ -237,6 +237,7 @@ class BatchCommit:
                 stamp=stamp,
                 vector_dim=head.vector_dim,
             ),
+            rows=len(folded.changes),
         )
         return Transaction(
             closed=base[ADDRESS].combine_chunks(), rows=pa.concat_tables(rows), run=run

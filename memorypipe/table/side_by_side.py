@@ -14,6 +14,9 @@ Other = TypeVar("Other")
 WORKERS: Final = min(4, os.cpu_count() or 1)
 """How many threads work at once: more would only hold more rows in memory."""
 
+# With fewer, reckoning is done before a thread has begun.
+_MANY_ROWS: Final = 1 << 11
+
 
 def side_by_side(works: Sequence[Callable[[], Result]]) -> list[Result]:
     """Do independent work, as much at once as there are workers.
@@ -37,17 +40,21 @@ def side_by_side(works: Sequence[Callable[[], Result]]) -> list[Result]:
         return [running.result() for running in [pool.submit(work) for work in works]]
 
 
-def begun(work: Callable[[], Result]) -> Callable[[], Result]:
+def begun(work: Callable[[], Result], *, rows: int) -> Callable[[], Result]:
     """Begin with work whose result is needed later.
+
+    Args:
+        work: What to do; of few rows it is done when its result is asked for.
+        rows: How many it is about.
 
     Returns:
         What waits for the result, and gives it; it raises what the work does.
 
     Example:
-        >>> begun(lambda: 1)()
+        >>> begun(lambda: 1, rows=1_000_000)()
         1
     """
-    if WORKERS == 1:
+    if WORKERS == 1 or rows < _MANY_ROWS:
         return functools.cache(work)
     pool = ThreadPoolExecutor(1)
     running = pool.submit(work)
@@ -55,8 +62,15 @@ def begun(work: Callable[[], Result]) -> Callable[[], Result]:
     return running.result
 
 
-def in_two(work: Callable[[], Result], other: Callable[[], Other]) -> tuple[Result, Other]:
+def in_two(
+    work: Callable[[], Result], other: Callable[[], Other], *, rows: int = _MANY_ROWS
+) -> tuple[Result, Other]:
     """Do two things at once, the second in this thread.
+
+    Args:
+        work: The first; of few rows it is done before the second.
+        other: The second.
+        rows: How many they are about, for works that only reckon.
 
     Raises:
         Exception: What the second raises, else what the first does.
@@ -65,7 +79,7 @@ def in_two(work: Callable[[], Result], other: Callable[[], Other]) -> tuple[Resu
         >>> in_two(lambda: 1, lambda: "b")
         (1, 'b')
     """
-    if WORKERS == 1:
+    if WORKERS == 1 or rows < _MANY_ROWS:
         return work(), other()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(work)

@@ -338,7 +338,9 @@ class MemoryTable(Changing):
         request = CommitRequest(
             batch=batch,
             ledger=rows,
-            content_hash=begun(lambda: batch_hash(batch, rows)),
+            content_hash=begun(
+                lambda: batch_hash(batch, rows), rows=batch.actions.num_rows + rows.num_rows
+            ),
             run_id=run_id,
             part=part,
             base_version=base_version,

@@ -33,16 +33,17 @@ def test_what_one_work_raises_is_raised() -> None:
         in_two(lambda: None, _fail)
 
 
-def test_work_that_was_begun_is_done_once_and_tells_what_became_of_it() -> None:
+@pytest.mark.parametrize("rows", [1, 1 << 20])
+def test_work_that_was_begun_is_done_once_and_tells_what_became_of_it(rows: int) -> None:
     done: list[int] = []
-    result = begun(lambda: done.append(1))
+    result = begun(lambda: done.append(1), rows=rows)
     assert (result(), result(), done) == (None, None, [1])
     with pytest.raises(ValueError, match="broken"):
-        begun(_fail)()
+        begun(_fail, rows=rows)()
 
 
 @pytest.mark.skipif(WORKERS == 1, reason="one processor does one thing at a time")
 def test_work_that_was_begun_goes_on_meanwhile() -> None:
     meeting = threading.Barrier(2, timeout=60)
-    result = begun(meeting.wait)
+    result = begun(meeting.wait, rows=1 << 20)
     assert sorted([meeting.wait(), result()]) == [0, 1]

@@ -52,7 +52,9 @@ def find_simple(batch: Batch, rows: pa.Table, base_us: int | None, now: datetime
     is_add, is_none = _is(events, "ADD"), _is(events, "NONE")
     names = pc.if_else(pa.array(is_none), None, one_chunk(batch.actions["memory_id"]))
     named, said = in_two(
-        lambda: _look_up(names, rows), lambda: _said_in_scope(batch, scopes, rows, now)
+        lambda: _look_up(names, rows),
+        lambda: _said_in_scope(batch, scopes, rows, now),
+        rows=len(names) + rows.num_rows,
     )
     is_target = _are_targets(batch, named.current, rows, base_us)
     doubt = named.repeated | np.where(is_add, named.used | said, ~is_target & ~is_none)

@@ -69,7 +69,9 @@ def locate(
     sifted = side_by_side([partial(_sifted, dataset, each, ids, hashes) for each in ranges])
     keys = pa.concat_tables(sifted)
     named, says = in_two(
-        lambda: ids.holds(keys["memory_id"]), lambda: hashes.holds(keys["text_hash"])
+        lambda: ids.holds(keys["memory_id"]),
+        lambda: hashes.holds(keys["text_hash"]),
+        rows=keys.num_rows,
     )
     hits = keys.filter(pc.or_(named, pc.and_(keys["is_live"], says)))
     parts = [hits.slice(*each) for each in _ranges(hits.num_rows, WORKERS, _TAKEN_ROWS)]
@@ -158,9 +160,13 @@ def _whole_rows(dataset: Any, keys: pa.Table, left_out: Collection[str]) -> pa.T
     names = [name for name in schema.names if name not in {*left_out, *_KEYS, *_DERIVED}]
     # Of a list Lance takes an eighth of the time that it takes of an array.
     positions = keys[_POSITION].to_pylist()
-    rows = dataset.take(positions, columns=[name for name in names if name != "vector"])
-    if "vector" in names:
-        rows = rows.append_column(schema.field("vector"), _vectors(dataset, positions))
+    at_once = _vectors_at_once(schema)
+    if "vector" not in names or len(positions) <= at_once:
+        rows = dataset.take(positions, columns=names)
+    else:
+        rows = dataset.take(positions, columns=[name for name in names if name != "vector"])
+        vectors = _vectors(dataset, positions, at_once)
+        rows = rows.append_column(schema.field("vector"), vectors)
     is_system = pc.is_in(rows["record_type"], pa.array(SYSTEM_TYPES))
     if pc.any(is_system).as_py():
         is_row = pc.invert(is_system)
@@ -172,10 +178,14 @@ def _whole_rows(dataset: Any, keys: pa.Table, left_out: Collection[str]) -> pa.T
     return located.append_column(ADDRESS, keys["_rowaddr"])
 
 
-def _vectors(dataset: Any, positions: list[int]) -> pa.ChunkedArray:
-    """Take vectors, few at a time: nulls are as heavy as they are, and do not stay."""
+def _vectors_at_once(schema: pa.Schema) -> int:
+    width: int = schema.field("vector").type.list_size
+    return max(_TAKEN_BYTES // (4 * width), 1)
+
+
+def _vectors(dataset: Any, positions: list[int], size: int) -> pa.ChunkedArray:
+    """Take vectors, some at a time: nulls are as heavy as they are, and do not stay."""
     kind = dataset.schema.field("vector").type
-    size = max(_TAKEN_BYTES // (4 * kind.list_size), 1)
     chunks: list[pa.Array] = []
     for start in range(0, len(positions), size):
         taken = dataset.take(positions[start : start + size], columns=["vector"])["vector"]
