@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import orjson
@@ -29,7 +30,7 @@ from memorypipe.pipeline.scopes.consolidate import ScopeResult, WindowFacts, con
 from memorypipe.pipeline.scopes.decided import Decided, PipelineFact
 from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.pipeline.scopes.state import Stops
-from memorypipe.pipeline.scopes.text_vectors import TextVectors
+from memorypipe.pipeline.scopes.text_vectors import TextVectors, warm_up
 from memorypipe.pipeline.stretches import by_window, in_stretches, in_turn
 from memorypipe.rank.live import live_memories, live_vectors
 from memorypipe.rank.memory import Memory
@@ -113,6 +114,10 @@ class LotDecider:
         self._id_key = key_of(decider.id_key)
         self._lock = threading.Lock()
         self._opened: TableView | None = None
+        if decider.embedder is not None and decider.settings.lookup.uses_vectors:
+            # Loaded beside the first requests, not when the first decision waits for it.
+            load = partial(warm_up, decider.embedder)
+            threading.Thread(target=load, name="memorypipe-load", daemon=True).start()
 
     def __call__(self, lot: Lot) -> pa.Table:
         """Decide a lot; give a table of schema `SCOPE_RESULTS`."""

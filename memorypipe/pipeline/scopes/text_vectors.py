@@ -1,6 +1,7 @@
 """The vectors that lookups of a run rank by: those of the table, and those made on the way."""
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memorypipe.errors import ModelError
 from memorypipe.llm.embed.resolve import default_embedder, find_local, resolve_embedder
 from memorypipe.llm.embed.types import Embedder
 from memorypipe.llm.embed.unit_vectors import embed_texts
 from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.table.table import MemoryTable
 
-__all__ = ["TextVectors", "local_embedder", "settled_settings"]
+__all__ = ["TextVectors", "local_embedder", "settled_settings", "warm_up"]
 
 
 class TextVectors:
@@ -49,6 +51,13 @@ class TextVectors:
         else:
             vectors = await asyncio.to_thread(embed_texts, self._embedder, new)
         self.by_text |= zip(new, vectors, strict=True)
+
+
+def warm_up(embedder: Embedder) -> None:
+    """Load what an embedder of this process needs; what it fails with shows when it is used."""
+    with contextlib.suppress(ModelError):
+        if find_local(embedder.name) is not None:
+            embedder.embed(["warm"])
 
 
 def settled_settings(
