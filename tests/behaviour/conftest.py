@@ -8,8 +8,10 @@ import pytest
 
 from memorypipe import Plan
 from memorypipe.cli.main import main
+from memorypipe.streams.streams import EventStreams
 from memorypipe.table.backends import BACKENDS
 from memorypipe.table.table import MemoryTable
+from tests.support.streams import FakeClock, Recorder, open_streams
 from tests.support.table_actions import SteppingClock
 
 
@@ -43,3 +45,18 @@ def run(plan: Plan, capsys: pytest.CaptureFixture[str]) -> Any:
         return code, told.out, told.err
 
     return command
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def streams(tmp_path: Path, clock: FakeClock, recorder: Recorder) -> EventStreams:
+    return open_streams(tmp_path, clock, recorder)

@@ -11,18 +11,24 @@ from memorypipe.streams.log import Log
 from memorypipe.streams.streams import EventStreams
 
 __all__ = [
+    "KEY",
+    "SCOPE",
     "START",
     "FakeClock",
     "Recorder",
     "Reference",
     "Window",
     "event",
+    "ingest",
+    "open_streams",
     "rule",
     "small_log",
     "source",
 ]
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+SCOPE = {"user_id": "123"}
+KEY = (("user_id", "123"),)
 
 
 class FakeClock:
@@ -91,6 +97,10 @@ def source(*events: Mapping[str, Any]) -> dict[str, Any]:
 
 def rule(**values: Any) -> dict[str, Any]:
     return {"generation_rule": values}
+
+
+def ingest(streams: EventStreams, *events: dict[str, Any], **more: Any) -> Any:
+    return streams.ingest_events(scope=SCOPE, direct_contents_source=source(*events), **more)
 
 
 def small_log(path: Path) -> Log:
