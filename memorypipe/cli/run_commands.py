@@ -17,6 +17,7 @@ from memorypipe.cli.preflight import check_endpoint, check_key, check_log, is_pr
 from memorypipe.cli.prepare import Prepared, prepare
 from memorypipe.cli.progress import ProgressDisplay
 from memorypipe.cli.ray_session import ray_session
+from memorypipe.cli.render_change import table_option
 from memorypipe.cli.run_options import RunOptions
 from memorypipe.cli.run_report import report_run
 from memorypipe.cli.stage_specs import expression_arguments
@@ -104,15 +105,25 @@ def _run(options: RunOptions, *, guards: dict[str, Any] | None, mirror: str | No
     check_log(options.logs, prepared.reading)
     if options.ray_address is None:  # else the workers have another environment and network
         check_access(prepared)
+    planned: Plan | None = None
     try:
         with running_pipeline(options, prepared, output) as pipeline:
             log = read_log(options, prepared)
             planned = pipeline.plan(log, run_id=options.run_id, **prepared.request)
             summary = planned.summary() if guards is None else pipeline.apply(planned, **guards)
     except KeyboardInterrupt as interrupt:
-        return interrupted(output, getattr(interrupt, "__notes__", ()))
+        notes = getattr(interrupt, "__notes__", ())
+        return interrupted(output, notes, landed=landed(options.table, planned))
     report_run(output, planned, summary, table=options.table)
     return exit_code(summary, max_rejected=prepared.max_rejected, max_failed=prepared.max_failed)
+
+
+def landed(table: str, planned: "Plan | None") -> str | None:
+    """Say of a run that was interrupted that it is in the table all the same; None: it is not."""
+    if planned is None or all(run["run_id"] != planned.run_id for run in runs_of(table)):
+        return None
+    undo = f"memorypipe undo {planned.run_id}{table_option(table)}"
+    return f"Run {planned.run_id} is committed; `{undo}` takes it back."
 
 
 def check_access(prepared: Prepared) -> None:
@@ -194,10 +205,16 @@ def read_log(options: RunOptions, prepared: Prepared) -> Any:
     return read_conversations(options.logs, wants_scope=wants_scope, **prepared.reading)
 
 
-def interrupted(output: Output, notes: Iterable[str] = ()) -> int:
-    """Say how an interrupted command goes on; gives the exit code."""
-    said = "Interrupted. What was answered is in the journal; the same command goes on from there."
-    message = " ".join([said, *notes])
+def interrupted(output: Output, notes: Iterable[str] = (), *, landed: str | None = None) -> int:
+    """Say how an interrupted command goes on; gives the exit code.
+
+    Args:
+        output: Where it is said.
+        notes: Of the interrupt.
+        landed: What is in the table by now; None: nothing of it.
+    """
+    left = "What was answered is in the journal; the same command goes on from there."
+    message = " ".join(["Interrupted.", landed or left, *notes])
     output.note(message)
     if output.as_json:
         output.result({"status": "stopped", "error": message}, ())

@@ -59,7 +59,8 @@ def _planned_run(uri: str) -> str | None:
     for path in (Path(uri) / "runs").glob("[!.]*"):
         try:
             record = RunFolder(path).read_json("run")
-        except PlanError:  # it is being made
+            RunFolder(path).read_json("manifest")
+        except PlanError:  # it is being made, or was interrupted
             continue
         if RunSummary.from_dict(record).is_plan:
             planned.append((str(record.get("started_at")), path.name))

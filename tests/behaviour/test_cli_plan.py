@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from memorypipe import MemoryTable, Plan
+from memorypipe.cli.run_commands import landed
 from tests.support.plans import facts_of, plan_actions, window, write_plan
 from tests.support.table_actions import action, actions, add, delete, minted, update
 
@@ -170,3 +171,28 @@ def test_a_sample_is_applied_then_the_rest_and_all_is_undone_together(run: Any, 
     assert len(table.runs()) == 1 + first["scopes_left"]
     assert run("undo", "r1")[0] == 0
     assert table.count() == 0
+
+
+def test_a_run_that_was_interrupted_is_not_offered_to_be_applied(run: Any, plan: Plan) -> None:
+    folder = Path(plan.table_uri) / "runs" / "r1"
+    told = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**told, "status": "stopped"}))
+    (folder / "manifest.json").unlink()
+    _, _, err = run("show")
+    assert "There is no memory table" in err
+    assert "apply" not in err
+    code, _, err = run("apply", "r1")
+    assert code != 0
+    assert "The command that began it goes on from there" in err
+
+
+def test_what_was_interrupted_while_it_was_committed_says_what_is_in_the_table(
+    run: Any, plan: Plan
+) -> None:
+    table = plan.table_uri
+    assert landed(table, None) is None
+    assert landed(table, plan) is None
+    run("apply", "r1")
+    assert landed(table, plan) == (
+        f"Run r1 is committed; `memorypipe undo r1 --table {table}` takes it back."
+    )

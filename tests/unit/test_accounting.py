@@ -196,6 +196,14 @@ def test_the_bound_that_stopped_a_run_is_told_with_what_was_used() -> None:
     }
 
 
+def test_an_interrupt_is_no_bound_and_no_lost_coordinator() -> None:
+    run = accounts(max_calls=9)
+    run.begin("extract")
+    run.add_rows("extract", fact_totals(facts(failed("StoppedError: interrupted", attempts=0))))
+    run.told({**told(workers={}), "interrupted": "The run was interrupted."})
+    assert run.summary()["stopped_by"] is None
+
+
 def test_a_bound_that_kept_nothing_back_stopped_nothing() -> None:
     run = accounts(max_calls=1)
     run.begin("extract")

@@ -96,6 +96,7 @@ def test_a_stopped_run_sends_nothing_more_and_is_quiet_when_all_who_know_have_fi
     control.exchange(idle, 0.3)
     assert control.is_quiet(0.3)
     assert control.totals()["bound"] is None, "an interrupt is no bound of the run"
+    assert control.totals()["interrupted"] == "interrupted"
 
 
 def test_a_worker_that_fell_silent_keeps_a_stopped_run_from_nothing() -> None:

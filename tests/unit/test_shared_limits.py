@@ -256,6 +256,23 @@ def test_without_bounds_each_worker_keeps_its_part_alone_until_the_coordinator_i
     assert _fullest_window([start for start in starts if start > 36]) <= 51
 
 
+def test_an_interrupt_keeps_back_what_waits_and_is_no_bound() -> None:
+    async def main() -> list[BaseException]:
+        coordinator = NearCoordinator(bounds=Bounds(max_calls=100_000))
+        caller = Caller("w", coordinator, max_qps=50)
+        caller.start()
+        await asyncio.sleep(5)
+        assert coordinator.control is not None
+        coordinator.control.stop("The run was interrupted.")
+        async with asyncio.timeout(10):
+            await caller.done()
+        return caller.errors
+
+    errors = run(main())
+    assert {type(error) for error in errors} == {StoppedError}
+    assert str(errors[0]) == "The run was interrupted."
+
+
 def test_a_coordinator_that_was_never_there_stops_the_worker() -> None:
     async def main() -> list[BaseException]:
         caller = Caller("w", NearCoordinator(is_gone=True))

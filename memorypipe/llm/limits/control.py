@@ -10,7 +10,10 @@ from typing import Any, Protocol
 
 from memorypipe.llm.spec import ModelSpec
 
-__all__ = ["Ask", "Bounds", "Connect", "Coordinator", "Grant", "GroupLimits"]
+__all__ = ["INTERRUPT", "Ask", "Bounds", "Connect", "Coordinator", "Grant", "GroupLimits"]
+
+INTERRUPT = "interrupt"
+"""In the place of a bound: somebody stopped the run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +112,7 @@ class Grant:
         reserved: Whether starts need a reservation at all; else only `concurrency` limits them.
         bounded: Whether the run has bounds, so that nothing may be sent without a coordinator.
         workers: Workers that share the limits now, at least 1.
-        bound: Name of the bound that is reached (`Bounds`), or ``"interrupt"``, or ``"failures"``
+        bound: Name of the bound that is reached (`Bounds`), or `INTERRUPT`, or ``"failures"``
             where most calls fail; None while there is none.
         reason: What the bound is and how much was used, in words.
     """

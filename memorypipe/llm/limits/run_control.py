@@ -7,7 +7,7 @@ differences, so an exchange that is lost or comes twice changes nothing.
 import math
 from typing import Any
 
-from memorypipe.llm.limits.control import Ask, Bounds, Grant
+from memorypipe.llm.limits.control import INTERRUPT, Ask, Bounds, Grant
 from memorypipe.llm.limits.run_health import RunHealth
 from memorypipe.llm.limits.shares import Group, Member
 from memorypipe.llm.limits.timeline import Timeline
@@ -85,7 +85,7 @@ class RunControl:
         share = group.share(member, now)
         bound, reason = self._reached or (None, None)
         if self._stopped is not None:
-            bound, reason = "interrupt", self._stopped
+            bound, reason = INTERRUPT, self._stopped
             # What it says now it may have said before it knew.
             if ask.worker in self._told and not ask.in_flight:
                 self._quiet.add(ask.worker)
@@ -106,9 +106,10 @@ class RunControl:
 
         Returns:
             `calls` (starts granted and not returned), `tokens`, `cost`; `bound` and `reason`, None
-            where none is reached; `paused`, why nothing is sent for a while, None where it is;
-            `workers`, the last snapshot of each by its name; `in_flight`, pairs of seconds since
-            the start and requests in flight at most.
+            where none is reached; `interrupted`, why nothing more is sent, None where `stop` was
+            not called; `paused`, why nothing is sent for a while, None where it is; `workers`, the
+            last snapshot of each by its name; `in_flight`, pairs of seconds since the start and
+            requests in flight at most.
         """
         bound, reason = self._reached or (None, None)
         return {
@@ -117,6 +118,7 @@ class RunControl:
             "cost": sum(member.ask.cost for member in self._members()),
             "bound": bound,
             "reason": reason,
+            "interrupted": self._stopped,
             "paused": self._health.paused(self.heard_s),
             "workers": dict(self._snapshots),
             "in_flight": self._timeline.points(),

@@ -21,7 +21,7 @@ from typing import Any
 from memorypipe.errors import BudgetError, ModelError, RetryableModelError, StoppedError
 from memorypipe.llm.limits.adaptive import MAX_PAUSE_S, OVERLOAD_KINDS
 from memorypipe.llm.limits.call_cost import CallCost
-from memorypipe.llm.limits.control import Ask, Coordinator, Grant, GroupLimits
+from memorypipe.llm.limits.control import INTERRUPT, Ask, Coordinator, Grant, GroupLimits
 from memorypipe.llm.limits.counts import LimitCounts
 from memorypipe.llm.limits.local_starts import LocalStarts
 from memorypipe.llm.limits.peer_clock import PeerClock
@@ -125,7 +125,7 @@ class SharedStarts:
 
         Raises:
             BudgetError: Where a bound of the run is reached.
-            StoppedError: Where nobody can keep the bounds any more.
+            StoppedError: Where the run was stopped, or nobody can keep its bounds any more.
         """
         if self._error is not None:
             raise self._error()
@@ -374,7 +374,9 @@ class SharedStarts:
         ours_s = self._clock.ours_s(grant.now_s)
         self._starts.extend(ours_s + in_s for in_s in grant.starts_in_s)
         self._slots.resize(grant.concurrency)
-        if grant.bound is not None:
+        if grant.bound == INTERRUPT:
+            self._end(lambda: StoppedError(grant.reason or ""))
+        elif grant.bound is not None:
             self._end(lambda: BudgetError(grant.reason or "", bound=grant.bound or ""))
         elif not grant.reserved and asyncio.get_running_loop().time() >= self._paused_until_s:
             self._wake_all()

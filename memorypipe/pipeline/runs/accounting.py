@@ -182,6 +182,8 @@ class Accounts:
         return stage_numbers(rows, counts, has_prices=self._has_prices)
 
     def _stopped_by(self) -> dict[str, Any] | None:
+        if self._told.get("interrupted") is not None:
+            return None
         # Where the last call that was needed is the last one that was allowed, nothing is left.
         if not self._has_rows(_BOUNDED):
             return self._lost() if self._has_rows(_STOPPED) else None

@@ -254,7 +254,10 @@ class RunFolder:
     def _what_is_there(self, wanted: str) -> str:
         """Say why a file is not there."""
         if self.path.exists():
-            return f"Run {self.path.name!r} has no {wanted}: it was not finished. Plan it again."
+            return (
+                f"Run {self.path.name!r} was not finished: it has no {wanted} yet. The command "
+                "that began it goes on from there; what was answered is not paid again."
+            )
         runs = self.path.parent
         known = sorted(p.name for p in runs.glob("[!.]*") if p.is_dir())
         named = ", ".join(known[:_NAMED_RUNS]) + (", …" if len(known) > _NAMED_RUNS else "")
