@@ -218,9 +218,12 @@ def _stages(page: RunPage) -> Markup:
         *("tokens out", "cost", "p50", "p90", "p99", "max"),
     )
     rows = [_stage_row(name, numbers) for name, numbers in stages.items()]
+    told_by = stages
+    if any("waited_s" in numbers and numbers["waited_s"] is None for numbers in stages.values()):
+        told_by = {"both": page.record}  # they went on at the same time
     waits = [
         f"{name}: waited {seconds:,.1f} s for {limit}"
-        for name, numbers in stages.items()
+        for name, numbers in told_by.items()
         for limit, seconds in (numbers.get("waited_s") or {}).items()
         if seconds >= 1
     ]

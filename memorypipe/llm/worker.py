@@ -14,6 +14,7 @@ import threading
 import uuid
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError
 from copy import copy
 from itertools import islice
 from typing import Any, TypeVar
@@ -101,6 +102,9 @@ class Worker:
             rng=rng or random.Random(),  # noqa: S311  # jitter, no secret
         )
         self._jobs: set[asyncio.Task[Any]] = set()
+        self._is_closed = False
+        # Held while work is handed over, so that none comes to a loop that ends.
+        self._handing_over = threading.Lock()
         self._loop = make_loop()
         self._thread = threading.Thread(target=self._serve, name="memorypipe-llm", daemon=True)
         self._thread.start()
@@ -116,8 +120,15 @@ class Worker:
 
         Where the waiting ends early, by an interrupt say, the work is cancelled: nothing more is
         sent for it.
+
+        Raises:
+            CancelledError: Where the worker is closed, or is closed before the work is done.
         """
-        future = asyncio.run_coroutine_threadsafe(self._job(work), self._loop)
+        with self._handing_over:
+            if self._is_closed:
+                work.close()
+                raise CancelledError("The worker is closed.")
+            future = asyncio.run_coroutine_threadsafe(self._job(work), self._loop)
         try:
             return future.result()
         except BaseException:
@@ -181,8 +192,10 @@ class Worker:
 
     def close(self) -> None:
         """Cancel what is under way, close the client and end the thread; once."""
-        if self._loop.is_closed():
-            return
+        with self._handing_over:
+            if self._is_closed:
+                return
+            self._is_closed = True
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -203,9 +216,10 @@ class Worker:
 
     async def _close(self) -> None:
         """End the work, not what keeps its results: replies on their way to a store arrive."""
-        for job in self._jobs:
+        jobs = list(self._jobs)
+        for job in jobs:
             job.cancel()
-        await asyncio.gather(*self._jobs, return_exceptions=True)
+        await asyncio.gather(*jobs, return_exceptions=True)
         steps: list[Callable[[], Awaitable[None]]] = [self._caller.close, self._close_journal]
         for step in (*steps, self._limits.close, self._model.close):
             try:
@@ -294,6 +308,9 @@ async def all_or_none(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 _workers: dict[str, Worker] = {}
 _workers_lock = threading.Lock()
 
+# Runs that ended early, while threads of theirs were on their way to a worker.
+_over: set[str] = set()
+
 
 def get_worker(spec: ModelSpec, connect: Connect = lambda _spec: None) -> Worker:
     """Give this process's worker for a spec; it is made on first use.
@@ -301,8 +318,17 @@ def get_worker(spec: ModelSpec, connect: Connect = lambda _spec: None) -> Worker
     Args:
         spec: What to call, and how.
         connect: Finds the coordinator of its run, where it has one.
+
+    Raises:
+        CancelledError: Where the run is over.
     """
-    return share_worker(spec.key(), lambda: Worker(spec, coordinator=connect(spec)))
+
+    def make() -> Worker:
+        if spec.run in _over:
+            raise CancelledError("The run is over.")
+        return Worker(spec, coordinator=connect(spec))
+
+    return share_worker(spec.key(), make)
 
 
 def share_worker(key: str, make: Callable[[], Worker]) -> Worker:
@@ -313,9 +339,16 @@ def share_worker(key: str, make: Callable[[], Worker]) -> Worker:
         return _workers[key]
 
 
-def close_workers_of(run: str) -> None:
-    """Close the workers that this process has of a run, as `ModelSpec.run` names it."""
+def close_workers_of(run: str, *, is_over: bool = False) -> None:
+    """Close the workers that this process has of a run.
+
+    Args:
+        run: As `ModelSpec.run` names it.
+        is_over: Whether threads may still ask for one, which get none any more.
+    """
     with _workers_lock:
+        if is_over:
+            _over.add(run)
         keys = [key for key, worker in _workers.items() if worker.spec.run == run]
         workers = [_workers.pop(key) for key in keys]
     for worker in workers:

@@ -9,7 +9,7 @@ from memorypipe.expressions.worker_process import worker_of
 from memorypipe.pipeline.deciding import Decider, LotDecider
 from memorypipe.pipeline.extraction import LotExtractor, facts_table
 from memorypipe.pipeline.here import Threads
-from memorypipe.pipeline.lots import Lot, make_lots
+from memorypipe.pipeline.lots import Lot, in_pieces, make_lots
 
 __all__ = ["extract_and_decide"]
 
@@ -38,30 +38,44 @@ def extract_and_decide(
             in one of them.
         extract: The expression; the same worker answers it and the decisions.
         decider: What the decisions need.
-        take_facts: Called with tables of schema `memorypipe.schema.FACTS`, whole scopes, as they
-            come; gives what is to be decided.
+        take_facts: Called with tables of schema `memorypipe.schema.FACTS`, as they come; gives
+            what is to be decided of them.
 
     Yields:
         Tables of schema `memorypipe.pipeline.scope_results.SCOPE_RESULTS`, in any order.
     """
-    extraction = LotExtractor(extract.owned()).ask
+    extraction = LotExtractor(extract.owned())
     decision = LotDecider(decider, goes_first=True).decide
     lots = make_lots(windows, at_least=_LOTS)
+    pieces = [in_pieces(lot, rows=extract.block_rows) for lot in lots]
+    facts: list[list[pa.Table]] = [[] for _ in lots]
+
+    def ask(place: tuple[int, int]) -> tuple[int, pa.Table]:
+        """Ask for a piece of a lot, by their numbers."""
+        lot, piece = place
+        return lot, extraction.ask(pieces[lot][piece])
+
     with Threads(extract.spec.run) as threads:
-        threads.hire(_askers(lots, extract.spec.concurrency), extraction)
+        threads.hire(_askers(pieces, extract.spec.concurrency), ask)
         threads.hire(_LOTS, decision)
         worker_of(extract.spec)  # here, so that no thread waits for it while another passes it
-        for lot in lots:
-            threads.start(extraction, lot)
+        for lot, its_pieces in enumerate(pieces):
+            for piece in range(len(its_pieces)):
+                threads.start(ask, (lot, piece))
         for work, result in threads.results():
-            if work == extraction:
-                # Checked here, one lot at a time: the heaviest scope has the longest way to go.
-                threads.start(decision, take_facts(facts_table(result)))
-            else:
+            if work is not ask:
                 yield result
+                continue
+            lot, asked = result
+            # Checked here, one at a time: the heaviest scope has the longest way to go.
+            facts[lot].append(take_facts(facts_table(asked)))
+            if len(facts[lot]) == len(pieces[lot]):
+                threads.start(decision, pa.concat_tables(facts[lot]))
+                facts[lot] = []
 
 
-def _askers(lots: Sequence[Lot], concurrency: int) -> int:
-    """Say how many lots are asked at once: enough rows, and no more, since those compete."""
-    windows = sum(count for lot in lots for _, count in lot.ranges)
-    return min(len(lots), -(-_ROWS_IN_HAND * concurrency * len(lots) // windows))
+def _askers(pieces: Sequence[Sequence[Lot]], concurrency: int) -> int:
+    """Say how many pieces are asked at once: enough rows, and no more, since those compete."""
+    count = sum(map(len, pieces))
+    windows = sum(rows for lot in pieces for piece in lot for _, rows in piece.ranges)
+    return min(count, -(-_ROWS_IN_HAND * concurrency * count // windows))

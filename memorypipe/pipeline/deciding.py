@@ -1,4 +1,4 @@
-"""From facts to actions, on Ray: whole scopes per worker, many scopes at a time."""
+"""From facts to actions: whole scopes per worker, many scopes at a time."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence

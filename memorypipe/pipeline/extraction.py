@@ -1,4 +1,4 @@
-"""From windows to facts, on Ray."""
+"""From windows to facts: what a worker does, wherever it is, and all of them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -5,15 +5,13 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Any, Self
 
-import pyarrow as pa
-
 from memorypipe.llm.worker import close_workers_of
 
 __all__ = ["Threads"]
 
 _LOOK_S = 0.1
 
-_Work = Callable[..., pa.Table]
+_Work = Callable[..., Any]
 
 
 class Threads:
@@ -28,7 +26,7 @@ class Threads:
     def __init__(self, run: str | None) -> None:
         self._run = run
         self._pools: dict[_Work, ThreadPoolExecutor] = {}
-        self._works: dict[Future[pa.Table], _Work] = {}
+        self._works: dict[Future[Any], _Work] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -43,8 +41,7 @@ class Threads:
             pool.shutdown(wait=False, cancel_futures=True)
         while left := [work for work in self._works if not work.done()]:
             if self._run is not None:
-                close_workers_of(self._run)
-            # A thread that had just begun asks for a worker anew.
+                close_workers_of(self._run, is_over=True)
             wait(left, timeout=_LOOK_S)
 
     def hire(self, count: int, work: _Work) -> None:
@@ -55,7 +52,7 @@ class Threads:
         """Let one of them do it, as soon as one is free; what was started first goes first."""
         self._works[self._pools[work].submit(work, given)] = work
 
-    def results(self) -> Iterator[tuple[_Work, pa.Table]]:
+    def results(self) -> Iterator[tuple[_Work, Any]]:
         """Give what was done with what came of it, as it comes, until nothing is left to do.
 
         More may be started meanwhile. Of what is done at the same time what was started first

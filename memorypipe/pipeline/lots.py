@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-__all__ = ["Lot", "cut_lots", "make_lots", "read_lot"]
+__all__ = ["Lot", "cut_lots", "in_pieces", "make_lots", "read_lot"]
 
 # What a lot has at most; a scope that alone has more windows is a lot of its own.
 _LOT_WINDOWS = 512
@@ -69,6 +69,28 @@ def _size(path: str) -> tuple[int, int]:
     metadata = pq.read_metadata(path)
     size = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
     return metadata.num_rows, 1 + size // max(1, metadata.num_rows)
+
+
+def in_pieces(lot: Lot, *, rows: int) -> list[Lot]:
+    """Cut a lot into pieces of so many rows, whatever their scopes; the last one may have fewer.
+
+    Example:
+        >>> lot = Lot(path="a.parquet", ranges=((0, 3), (8, 2)), scopes=2, heaviest=3)
+        >>> [piece.ranges for piece in in_pieces(lot, rows=2)]
+        [((0, 2),), ((2, 1), (8, 1)), ((9, 1),)]
+    """
+    pieces: list[list[tuple[int, int]]] = [[]]
+    room = rows
+    for first, size in lot.ranges:
+        start, left = first, size
+        while left:
+            if not room:
+                pieces.append([])
+                room = rows
+            taken = min(left, room)
+            pieces[-1].append((start, taken))
+            start, left, room = start + taken, left - taken, room - taken
+    return [Lot(path=lot.path, ranges=tuple(ranges)) for ranges in pieces]
 
 
 def make_lots(paths: Sequence[str], *, at_least: int) -> list[Lot]:

@@ -142,6 +142,28 @@ def test_what_failed_stays_open_and_is_made_up_for(
     assert all("User 1" in body for body in bodies)
 
 
+def test_a_log_of_one_user_shows_how_far_it_is(tmp_path: Path) -> None:
+    told: list[tuple[str, int]] = []
+    log = [
+        {
+            "user_id": "ana",
+            "conversation_id": f"c{number}",
+            "messages": [{"role": "user", "content": f"I bought lamp number {number}."}],
+        }
+        for number in range(200)
+    ]
+    pipeline = MemoryPipeline.offline(
+        str(tmp_path),
+        embedder="none",
+        on_progress=lambda progress: told.append((progress.stage, progress.done)),
+    )
+    pipeline.plan(log)
+    extracted = [done for stage, done in told if stage == "extract"]
+    assert len(extracted) > 3
+    assert extracted == sorted(extracted)
+    assert extracted[-1] == 200
+
+
 def test_one_worker_that_has_little_to_do_is_this_process() -> None:
     extract = MemoryExtract(base_url="http://127.0.0.1:1/v1", model="m")
     assert fits_here(2_048, extract)

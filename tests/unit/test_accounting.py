@@ -171,6 +171,7 @@ def test_stages_at_the_same_time_are_told_apart_by_what_their_worker_counted() -
     assert (extract["cost"], decide["cost"], found["cost"]) == (1.0, 1.5, 2.5)
     assert (extract["failures"], decide["failures"]) == ({}, {"http_500": 1})
     assert (found["max_in_flight"], found["waited_s"]) == (8, {"qps": 0.5})
+    assert (extract["max_in_flight"], extract["waited_s"]) == (None, None)
     assert run.extras()["latency_total_ms"] == {"extract": 100.0, "decide": 170.0}
 
 

@@ -3,17 +3,23 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 
 import pyarrow as pa
 import pytest
 
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.types import Reply, Request
-from memorypipe.llm.worker import Worker, close_workers_of, share_worker
+from memorypipe.llm.worker import Worker, close_workers_of, get_worker, share_worker
 from memorypipe.pipeline.here import Threads
 from tests.support.scripted_model import ScriptedModel, WordStage
 
 RUN = "a run of its own"
+
+
+@pytest.fixture(autouse=True)
+def _no_run_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memorypipe.llm.worker._over", set())
 
 
 def _square(number: int) -> pa.Table:
@@ -108,3 +114,27 @@ def test_what_has_not_begun_when_the_run_ends_is_not_begun() -> None:
     with pytest.raises(ValueError, match="0"):
         _all(fail, 9, threads_at_once=1)
     assert len(begun) < 9
+
+
+def test_threads_that_come_to_a_worker_while_it_closes_do_not_wait_for_it(worker: Worker) -> None:
+    failed = threading.Event()
+
+    def ask(number: int) -> pa.Table:
+        if number == 0:
+            failed.set()
+            raise ValueError("the first one failed")
+        failed.wait()
+        worker.run(WordStage(), [f"x{number}"])
+        return _square(number)
+
+    with pytest.raises(ValueError, match="first"):
+        _all(ask, 64, run=RUN, threads_at_once=64)
+
+
+def test_a_closed_worker_takes_nothing_and_a_run_that_is_over_gets_no_other(worker: Worker) -> None:
+    spec = worker.spec
+    close_workers_of(RUN, is_over=True)
+    with pytest.raises(CancelledError):
+        worker.run(WordStage(), ["x"])
+    with pytest.raises(CancelledError):
+        get_worker(spec)

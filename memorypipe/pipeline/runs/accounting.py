@@ -31,6 +31,9 @@ _ENDED = "ended:"
 _BOUNDED = f"{_ENDED}BudgetError"
 _STOPPED = f"{_ENDED}StoppedError"
 
+# What cannot be told of one of several stages at a time.
+_UNKNOWN: dict[str, Any] = {"waited_s": None, "max_in_flight": None}
+
 # Points of the requests in flight over time that a record keeps at most.
 _MAX_POINTS = 500
 
@@ -129,12 +132,17 @@ class Accounts:
     def summary(self) -> dict[str, Any]:
         """Give the fields of a `RunSummary` that calls decide, per stage and in total.
 
-        How long was waited, and how many requests were in flight, is told of stages that went on
-        at the same time in total only.
+        How long was waited, and how many requests were in flight, is None for each of several
+        stages that went on at the same time: it is told in total only.
         """
         with self._lock:
             stages = {name: Counter(rows) for name, rows in self._rows().items()}
             told = self._stage_counts()
+            unknown = {
+                name: _UNKNOWN if len(span.rows) > 1 else {}
+                for span in self._spans
+                for name in span.rows
+            }
             known = [counts for span in self._spans if (counts := span.counts()) is not None]
             stopped_by = self._stopped_by()
         rows: Counter[str] = sum(stages.values(), Counter())
@@ -149,7 +157,10 @@ class Accounts:
             "instructions": rows["instruction"],
             "unverified": rows["unverified"],
             "stopped_by": stopped_by,
-            "stages": {name: self._numbers(rows, told[name]) for name, rows in stages.items()},
+            "stages": {
+                name: {**self._numbers(rows, told[name]), **unknown[name]}
+                for name, rows in stages.items()
+            },
         }
 
     def extras(self) -> dict[str, Any]:

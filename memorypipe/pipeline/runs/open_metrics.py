@@ -103,8 +103,14 @@ def _counters(record: Mapping[str, Any], run: dict[str, str]) -> Iterator[str]:
         samples = [
             ("_total", {**run, "stage": stage, label: key}, value)
             for stage, numbers in stages.items()
-            for key, value in numbers[field].items()
+            for key, value in (numbers[field] or {}).items()
         ]
+        if any(numbers[field] is None for numbers in stages.values()):
+            # Of stages that went on at the same time only the run can tell.
+            samples = [
+                ("_total", {**run, "stage": "all", label: key}, value)
+                for key, value in record[field].items()
+            ]
         yield from _family(name, "counter", what, samples)
 
 
