@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="also write the JSON here")
     options = parser.parse_args()
     # Ray tells of the worker that is killed.
-    with ray_up(), contextlib.redirect_stdout(sys.stderr):
+    with contextlib.redirect_stdout(sys.stderr), ray_up():
         cases = {
             "one worker": _case(num_workers=1),
             "two workers": _case(num_workers=2),
