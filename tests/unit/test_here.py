@@ -116,21 +116,6 @@ def test_what_has_not_begun_when_the_run_ends_is_not_begun() -> None:
     assert len(begun) < 9
 
 
-def test_threads_that_come_to_a_worker_while_it_closes_do_not_wait_for_it(worker: Worker) -> None:
-    failed = threading.Event()
-
-    def ask(number: int) -> pa.Table:
-        if number == 0:
-            failed.set()
-            raise ValueError("the first one failed")
-        failed.wait()
-        worker.run(WordStage(), [f"x{number}"])
-        return _square(number)
-
-    with pytest.raises(ValueError, match="first"):
-        _all(ask, 64, run=RUN, threads_at_once=64)
-
-
 def test_a_closed_worker_takes_nothing_and_a_run_that_is_over_gets_no_other(worker: Worker) -> None:
     spec = worker.spec
     close_workers_of(RUN, is_over=True)
