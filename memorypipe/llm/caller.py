@@ -54,7 +54,7 @@ class Caller:
         rng: Dice of the retry jitter.
     """
 
-    def __init__(  # each is a part of its own
+    def __init__(
         self,
         spec: ModelSpec,
         *,

@@ -55,42 +55,40 @@ def cut_lots(paths: Sequence[str], *, rows: int) -> list[Lot]:
         paths: Parquet files.
         rows: Of a lot; fewer where rows are long, and in the last one of a file.
     """
-    lots: list[Lot] = []
-    for path in paths:
-        size, row_bytes = _size(path)
-        step = max(1, min(rows, _LOT_BYTES // row_bytes))
-        starts = range(0, size, step)
-        lots += [Lot(path=path, ranges=((at, min(step, size - at)),)) for at in starts]
-    return lots
-
-
-def _size(path: str) -> tuple[int, int]:
-    """Give the rows of a file and the bytes of an average one."""
-    metadata = pq.read_metadata(path)
-    size = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
-    return metadata.num_rows, 1 + size // max(1, metadata.num_rows)
+    sizes = [pq.read_metadata(path).num_rows for path in paths]
+    whole = [Lot(path=path, ranges=((0, size),)) for path, size in zip(paths, sizes, strict=True)]
+    return [piece for lot in whole for piece in in_pieces(lot, rows=rows)]
 
 
 def in_pieces(lot: Lot, *, rows: int) -> list[Lot]:
-    """Cut a lot into pieces of so many rows, whatever their scopes; the last one may have fewer.
+    """Cut a lot into pieces of so many rows, whatever their scopes.
 
-    Example:
-        >>> lot = Lot(path="a.parquet", ranges=((0, 3), (8, 2)), scopes=2, heaviest=3)
-        >>> [piece.ranges for piece in in_pieces(lot, rows=2)]
-        [((0, 2),), ((2, 1), (8, 1)), ((9, 1),)]
+    Args:
+        lot: Of a Parquet file that is there.
+        rows: Of a piece; fewer where rows are long, and in the last one.
     """
-    pieces: list[list[tuple[int, int]]] = [[]]
-    room = rows
+    most = max(1, min(rows, _LOT_BYTES // _row_bytes(lot.path)))
+    pieces: list[list[tuple[int, int]]] = []
+    room = 0
     for first, size in lot.ranges:
         start, left = first, size
         while left:
             if not room:
                 pieces.append([])
-                room = rows
+                room = most
             taken = min(left, room)
             pieces[-1].append((start, taken))
             start, left, room = start + taken, left - taken, room - taken
     return [Lot(path=lot.path, ranges=tuple(ranges)) for ranges in pieces]
+
+
+def _row_bytes(path: str) -> int:
+    """Give the bytes of an average row of a file."""
+    metadata = pq.read_metadata(path)
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    size: int = sum(group.total_byte_size for group in groups)
+    rows: int = metadata.num_rows
+    return 1 + size // max(1, rows)
 
 
 def make_lots(paths: Sequence[str], *, at_least: int) -> list[Lot]:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from memorypipe.pipeline.lots import Lot, cut_lots, make_lots, read_lot
+from memorypipe.pipeline.lots import Lot, cut_lots, in_pieces, make_lots, read_lot
 
 
 def part(folder: Path, name: str, *windows: int) -> str:
@@ -87,3 +87,14 @@ def test_files_are_cut_into_lots_of_so_many_rows_and_long_ones_finer(tmp_path: P
     said = [f"{n:05d}" * 100_000 for n in range(4)]
     pq.write_table(pa.table({"said": said}), tmp_path / "long.parquet", use_dictionary=False)
     assert len(cut_lots([str(tmp_path / "long.parquet")], rows=100)) == 2
+
+
+def test_a_lot_is_cut_across_its_ranges(tmp_path: Path) -> None:
+    lot = Lot(path=part(tmp_path, "a", *[1] * 10), ranges=((0, 3), (8, 2)), scopes=5, heaviest=1)
+    pieces = in_pieces(lot, rows=2)
+    assert [piece.ranges for piece in pieces] == [((0, 2),), ((2, 1), (8, 1)), ((9, 1),)]
+    path = str(tmp_path / "long.parquet")
+    said = [f"{n:05d}" * 100_000 for n in range(4)]
+    pq.write_table(pa.table({"said": said}), path, use_dictionary=False)
+    long = Lot(path=path, ranges=((0, 4),))
+    assert [piece.ranges for piece in in_pieces(long, rows=4)] == [((0, 2),), ((2, 2),)]
