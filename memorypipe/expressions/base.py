@@ -94,10 +94,15 @@ class Expression(ABC):
             options=self._options,
             once=self._once,
             block_rows=self._block_rows(),
+            begin=self._begin(),
         )
 
     def _block_rows(self) -> int | None:
         """Say how many rows a worker should get at a time; None takes blocks as they come."""
+        return None
+
+    def _begin(self) -> Callable[[], None] | None:
+        """Say what a worker does before it has rows, which raises nothing; None for nothing."""
         return None
 
     def _check_count(self, cells: Sequence[Any]) -> Sequence[Any]:

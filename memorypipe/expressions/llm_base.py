@@ -2,8 +2,10 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, Literal, Self, TypeVar
 
 import pyarrow as pa
@@ -161,6 +163,10 @@ class LLMExpression(Expression, Generic[TaskT, ValueT]):
             return rows
         return min(rows, max(1, round(self.spec.max_qps * _BLOCK_S)))
 
+    def _begin(self) -> Callable[[], None]:
+        """Make the client, before a block's worth of threads wait for it and for each other."""
+        return partial(_make_worker, self.spec)
+
     def _call(self, *cells: Any) -> pa.Array:
         worker = worker_of(self.spec)
         # Here a job is one call: that an earlier one was given up says nothing about this one.
@@ -251,6 +257,11 @@ class LLMExpression(Expression, Generic[TaskT, ValueT]):
             if self._on_invalid == "raise":
                 raise
             return CellResult(value=None, status="invalid_input", error=str(error))
+
+
+def _make_worker(spec: ModelSpec) -> None:
+    with suppress(Exception):  # the first row meets it again, where it can be told
+        worker_of(spec)
 
 
 def _addresses(base_url: str | Sequence[str]) -> tuple[str, tuple[str, ...]]:

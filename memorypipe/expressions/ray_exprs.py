@@ -1,6 +1,6 @@
 """Our expression inside Ray's expression trees, and how to find it there."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +19,15 @@ class WorkerExpr(UDFExpr):
     Attributes:
         options: The workers that it wants; None leaves them to Ray.
         once: True where evaluating it again costs money.
-        block_rows: The most rows that a worker should get at a time; None takes blocks as they
-            come.
+        block_rows: The rows that a worker should get at a time; None takes blocks as they come.
+        begin: What a worker does before it gets rows; what fails then has to fail again, and be
+            told, with the first of them.
     """
 
     options: WorkerOptions | None
     once: bool = True
     block_rows: int | None = None
+    begin: Callable[[], None] | None = None
 
     def is_idempotent(self) -> bool:
         """Tell the optimizer whether it may copy, move or merge this expression."""

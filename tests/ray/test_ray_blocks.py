@@ -1,5 +1,6 @@
 """Blocks cut for workers: what the cut relies on in Ray Data, one test per behaviour."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import ray
 from ray.data.datatype import DataType
-from ray.data.expressions import col
+from ray.data.expressions import col, udf
 
 from memorypipe.expressions.base import CellFunction
 from memorypipe.expressions.options import WorkerOptions
@@ -39,7 +40,14 @@ class Cutting:
     def __init__(self, log: Path) -> None:
         self._log = log
 
-    def expr(self, column: str, *, workers: int = 1, cpus: int = 0) -> WorkerExpr:
+    def expr(
+        self,
+        column: str,
+        *,
+        workers: int = 1,
+        cpus: int = 0,
+        begin: Callable[[], None] | None = None,
+    ) -> WorkerExpr:
         install_rules()
         function = CellFunction(Sized(self._log), name="sized", kind=pa.string())
         return WorkerExpr(
@@ -49,6 +57,7 @@ class Cutting:
             data_type=DataType.from_arrow(pa.string()),
             options=WorkerOptions(num_workers=workers, num_cpus=cpus),
             block_rows=AT_A_TIME,
+            begin=begin,
         )
 
     def sizes(self) -> list[int]:
@@ -72,9 +81,24 @@ def test_one_large_block_comes_in_slices_and_every_row_once(cutting: Cutting) ->
     assert got.num_blocks() == 7, "what a worker has answered is out before the rest is"
 
 
-def test_small_blocks_come_as_they_are(cutting: Cutting) -> None:
-    _rows(40, blocks=10).with_column("y", cutting.expr("x")).materialize()
-    assert cutting.sizes() == [4] * 10
+def test_small_blocks_come_together(cutting: Cutting) -> None:
+    got = _rows(40, blocks=10).with_column("y", cutting.expr("x")).materialize()
+    assert cutting.sizes() == [AT_A_TIME] * 5
+    assert sorted(row["y"] for row in got.take_all()) == [f"<{n:09d}>" for n in range(40)]
+
+
+def test_blocks_of_other_columns_stay_apart(cutting: Cutting) -> None:
+    of_numbers = ray.data.from_arrow(pa.table({"x": ["a"], "n": [1]}))
+    of_texts = ray.data.from_arrow(pa.table({"x": ["b"], "n": ["one"]}))
+    mixed = of_numbers.union(of_texts).with_column("y", cutting.expr("x"))
+    blocks = [
+        pa.table(block) for block in mixed.iter_batches(batch_size=None, batch_format="pyarrow")
+    ]
+    assert sorted((b["y"].to_pylist(), b["n"].to_pylist()) for b in blocks) == [
+        (["<a>"], [1]),
+        (["<b>"], ["one"]),
+    ]
+    assert cutting.sizes() == [1, 1]
 
 
 @pytest.mark.parametrize("cpus", [0, 1])
@@ -118,3 +142,24 @@ def test_a_limit_still_costs_what_it_returns(cutting: Cutting) -> None:
 def test_a_block_without_rows_is_no_trouble(cutting: Cutting) -> None:
     empty = _rows().filter(expr=col("x") == "none").with_column("y", cutting.expr("x"))
     assert empty.take_all() == []
+
+
+class Adder:
+    """A class of the user's own, which Ray makes once per worker."""
+
+    def __call__(self, column: pa.Array) -> pa.Array:
+        return pa.array([f"{cell}+" for cell in column.to_pylist()])
+
+
+def test_a_worker_begins_before_it_has_rows(cutting: Cutting, tmp_path: Path) -> None:
+    log = tmp_path / "sizes"
+
+    def begin() -> None:
+        with log.open("a") as lines:
+            lines.write("0\n")
+
+    add = udf(return_dtype=DataType.from_arrow(pa.string()))(Adder)()
+    cut = cutting.expr("x", begin=begin)
+    got = _rows(16).with_column("y", cut).with_column("z", add(col("y"))).take_all()
+    assert cutting.sizes() == [0, AT_A_TIME, AT_A_TIME], "once, and first"
+    assert {row["z"] for row in got} == {f"<{n:09d}>+" for n in range(16)}
