@@ -162,6 +162,7 @@ class _Seen:
     role: str
     base_s: float
     cpu_s: float
+    born_s: float
 
 
 class Watch:
@@ -198,6 +199,10 @@ class Watch:
         """Give the CPU seconds of a role between two moments (monotonic)."""
         return self._at(role, until_s) - self._at(role, from_s)
 
+    def born_s(self, role: str) -> float:
+        """Give when the youngest process of a role began, by the clock on the wall."""
+        return max(seen.born_s for seen in self._seen.values() if seen.role == role)
+
     def _at(self, role: str, at_s: float) -> float:
         after = bisect_right([sample.at_s for sample in self.samples], at_s)
         if after in {0, len(self.samples)}:
@@ -231,7 +236,9 @@ class Watch:
         seen = self._seen.get(process.pid)
         if seen is None:
             base_s = spent_s if first else 0.0
-            seen = self._seen[process.pid] = _Seen(role=role, base_s=base_s, cpu_s=spent_s)
+            seen = self._seen[process.pid] = _Seen(
+                role=role, base_s=base_s, cpu_s=spent_s, born_s=process.create_time()
+            )
         seen.cpu_s = spent_s
         # A process waits under another title before its actor is made and after it has gone.
         if role not in {"gone", "ray_task"}:

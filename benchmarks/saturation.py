@@ -4,7 +4,9 @@
         [--many 256] [--ray-llm-rows 60] [--daft-python /path/to/venv/bin/python]
 
 A dataset with one `MemoryExtract` column is materialised by one worker, against an endpoint on
-loopback with a fixed latency. Ray is up and has run another dataset before; the worker is new. The
+loopback with a fixed latency. Each cell has a Ray session of its own, which is up and has run
+another dataset before; the worker is new. Whether Ray then has a process ready for it or starts
+one differs, and makes half a second (`worker_process_after_s`, negative where it was there). The
 cells: the default number of requests in flight over one block and over 200, then `--many` in
 flight, then an endpoint that answers at once; the last two take four times the rows.
 
@@ -40,6 +42,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks import common  # the checkout comes first
 from memorypipe import MemoryExtract
 from tests.support.endpoint import Endpoint, endpoint
+
+# What the cells with the default number in flight have to reach.
+OF_THE_BOUND = {"steady_over_ideal": {"at_least": 0.97}, "wall_over_bound": {"at_most": 1.25}}
 
 # Rows of the cells with many requests a second, times the rows of the others.
 MORE_ROWS = 4
@@ -113,7 +118,7 @@ def measure(server: Endpoint, cell: Cell) -> tuple[dict[str, Any], list[dict[str
         dataset = dataset.repartition(cell.blocks)
     dataset = dataset.materialize()
     with common.Watch() as watch:
-        started_s = time.monotonic()
+        started_s, began_s = time.monotonic(), time.time()
         done = extract(dataset, server, cell).materialize()
         wall_s = time.monotonic() - started_s
     check(done, cell.rows)
@@ -127,6 +132,7 @@ def measure(server: Endpoint, cell: Cell) -> tuple[dict[str, Any], list[dict[str
         "blocks": dataset.num_blocks(),
         "wall_s": round(wall_s, 2),
         "rows_per_s": round(cell.rows / wall_s, 1),
+        "worker_process_after_s": round(watch.born_s("worker") - began_s, 2),
         "first_request_after_s": round(min(call["at_s"] for call in calls) - started_s, 2),
         "after_last_answer_s": round(started_s + wall_s - max(call["done_s"] for call in calls), 2),
         "max_in_flight": server.max_in_flight(),
@@ -194,8 +200,8 @@ def main() -> None:
     ours: dict[str, Any] = {}
     peers: dict[str, Any] = {}
     with endpoint(lifetime_s=3_600) as server:
-        with common.ray_up():
-            for name, cell in cells.items():
+        for name, cell in cells.items():
+            with common.ray_up():
                 warm_up(server, cell)
                 ours[name], bodies[name] = measure(server, cell)
         for name in ("blocks_200", "many_in_flight", "answers_at_once"):
@@ -226,6 +232,11 @@ def main() -> None:
             "answers_at_once_per_s": common.Target(
                 value=at_once["steady_requests_per_s"], at_least=800.0
             ),
+            **{
+                f"{name}_{figure}": common.Target(value=ours[name][figure], **bound)
+                for name in ("one_block", "blocks_200")
+                for figure, bound in OF_THE_BOUND.items()
+            },
         },
     )
 
