@@ -200,7 +200,7 @@ class Watch:
         return self._at(role, until_s) - self._at(role, from_s)
 
     def born_s(self, role: str) -> float:
-        """Give when the youngest process of a role began, by the clock on the wall."""
+        """Give when the youngest process of a role began, in seconds after the machine did."""
         return max(seen.born_s for seen in self._seen.values() if seen.role == role)
 
     def _at(self, role: str, at_s: float) -> float:
@@ -237,7 +237,10 @@ class Watch:
         if seen is None:
             base_s = spent_s if first else 0.0
             seen = self._seen[process.pid] = _Seen(
-                role=role, base_s=base_s, cpu_s=spent_s, born_s=process.create_time()
+                role=role,
+                base_s=base_s,
+                cpu_s=spent_s,
+                born_s=process.create_time() - psutil.boot_time(),
             )
         seen.cpu_s = spent_s
         # A process waits under another title before its actor is made and after it has gone.
