@@ -5,9 +5,9 @@
 
 A dataset with one `MemoryExtract` column is materialised by one worker, against an endpoint on
 loopback with a fixed latency. Each cell has a Ray session of its own, which is up and has run
-another dataset before; the worker is new. Ray has a process ready for it that it started with the
-session, as long as no task has taken it; where Ray has to start one, that takes half a second more
-(`worker_process_after_s` tells: negative where it was there). The cells: the default number of requests in flight over one block and over 200, then `--many` in
+another dataset before; the worker is new. `worker_process_after_s` says when Ray started a process
+for it (negative where one was there); about a second of what follows is Ray's own imports. The
+cells: the default number of requests in flight over one block and over 200, then `--many` in
 flight, then an endpoint that answers at once; the last two take four times the rows.
 
 * Wall time of `materialize()` over the bound that no client can beat: rows times latency, divided
