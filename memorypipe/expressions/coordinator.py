@@ -1,8 +1,9 @@
-"""The coordinator of a run as a Ray actor, and how workers find it.
+"""The coordinator of a run, and how workers find it.
 
-A run has one coordinator, which its driver starts and owns. Where there is no run, expressions
-with ``rate_scope="cluster"`` share one per Ray job: whichever worker comes first starts it, it
-survives that worker, and it ends by itself when nobody has asked for a while.
+A run has one coordinator, which its driver starts and owns: a Ray actor, or an object of the
+driver's process where all that ask are in it. Where there is no run, expressions with
+``rate_scope="cluster"`` share one per Ray job: whichever worker comes first starts it, it survives
+that worker, and it ends by itself when nobody has asked for a while.
 """
 
 import asyncio
@@ -17,10 +18,10 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from memorypipe.llm.limits.control import Ask, Bounds, Coordinator, Grant
-from memorypipe.llm.limits.run_control import RunControl
+from memorypipe.llm.limits.local_coordinator import LocalCoordinator
 from memorypipe.llm.spec import ModelSpec
 
-__all__ = ["JOB_IDLE_S", "RunCoordinator", "connect"]
+__all__ = ["JOB_IDLE_S", "HereCoordinator", "RunCoordinator", "connect"]
 
 JOB_IDLE_S = 30.0
 """A coordinator that belongs to no run ends when nobody has asked it for so long."""
@@ -110,6 +111,32 @@ class RunCoordinator:
         ray.kill(self._actor)
 
 
+class HereCoordinator(LocalCoordinator):
+    """A run's coordinator for workers of this process, which is there at once.
+
+    Args:
+        run_id: The run, as `ModelSpec.run` names it.
+        bounds: Where the run stops; None for no bounds.
+        leased_calls: As for `RunControl`.
+    """
+
+    def __init__(
+        self, run_id: str, bounds: Bounds | None = None, *, leased_calls: int | None = None
+    ) -> None:
+        super().__init__(bounds, leased_calls=leased_calls)
+        self.run_id = run_id
+        _here[run_id] = self
+
+    def close(self) -> None:
+        """End it; workers that still ask are told that it is gone."""
+        super().close()
+        _here.pop(self.run_id, None)
+
+
+# By their runs.
+_here: dict[str, HereCoordinator] = {}
+
+
 def connect(spec: ModelSpec) -> Coordinator | None:
     """Find the coordinator that a worker of this spec asks; nothing is sent to it yet.
 
@@ -121,6 +148,8 @@ def connect(spec: ModelSpec) -> Coordinator | None:
         None where the worker is on its own; so is a process without Ray, whatever the scope.
     """
     run = spec.run
+    if run in _here:
+        return _here[run]
     if run is not None:
         return _Handle(lambda: ray.get_actor(_run_name(run), namespace=_NAMESPACE))
     if spec.rate_scope == "cluster" and ray.is_initialized():
@@ -152,36 +181,18 @@ class _Handle:
             raise ConnectionError(f"No coordinator ({type(error).__name__}).") from error
 
 
-class _Actor:
-    """Holds the state machine and gives it the time."""
+class _Actor(LocalCoordinator):
+    """The same in a process of its own."""
 
     def __init__(
         self, bounds: Bounds, idle_s: float | None, leased_calls: int | None = None
     ) -> None:
-        self._control = RunControl(bounds, time.monotonic(), leased_calls=leased_calls)
+        super().__init__(bounds, leased_calls=leased_calls)
         if idle_s is not None:
             threading.Thread(target=self._end_when_idle, args=(idle_s,), daemon=True).start()
 
-    async def exchange(self, ask: Ask) -> Grant:
-        return self._control.exchange(ask, time.monotonic())
-
-    async def totals(self) -> dict[str, Any]:
-        return self._control.totals()
-
-    async def usage(self) -> dict[str, Any]:
-        return self._control.usage()
-
-    async def stop(self, reason: str) -> None:
-        self._control.stop(reason)
-
-    async def allow(self, bounds: Bounds, leased_calls: int) -> None:
-        self._control.allow(bounds, leased_calls)
-
-    async def is_quiet(self) -> bool:
-        return self._control.is_quiet(time.monotonic())
-
     def _end_when_idle(self, idle_s: float) -> None:
-        while time.monotonic() - self._control.heard_s < idle_s:
+        while self.idle_s() < idle_s:
             time.sleep(_LOOK_S)
         ray.kill(ray.get_runtime_context().current_actor)
 

@@ -77,7 +77,7 @@ class Decider:
     id_key: IdKeySource | None = None
 
 
-def decide_actions(facts: Sequence[str], decider: Decider) -> Iterator[pa.Table]:
+def decide_actions(facts: Sequence[str], decider: Decider, *, here: bool) -> Iterator[pa.Table]:
     """Decide the facts of all scopes, heavy ones first, and give them as they are done.
 
     A scope is decided in order of time, on its own; of the others so many are under way at once
@@ -87,6 +87,7 @@ def decide_actions(facts: Sequence[str], decider: Decider) -> Iterator[pa.Table]
         facts: Parquet files of schema `memorypipe.schema.FACTS`, sorted by scope; a scope lies in
             one of them.
         decider: What the workers need.
+        here: Whether this process decides them itself.
 
     Yields:
         Tables of schema `SCOPE_RESULTS`, in any order.
@@ -97,6 +98,7 @@ def decide_actions(facts: Sequence[str], decider: Decider) -> Iterator[pa.Table]
         decider,
         asked=decider.decide,
         in_hand=max(MAX_BLOCKS_IN_HAND, decider.decide.spec.concurrency),
+        here=here,
     )
 
 

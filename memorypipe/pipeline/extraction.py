@@ -19,7 +19,9 @@ __all__ = ["EXTRACTED", "LotExtractor", "extract_facts", "facts_table"]
 EXTRACTED = "extracted"
 
 
-def extract_facts(windows: Sequence[str], extract: MemoryExtract) -> Iterator[pa.Table]:
+def extract_facts(
+    windows: Sequence[str], extract: MemoryExtract, *, here: bool
+) -> Iterator[pa.Table]:
     """Extract the facts of windows, all at once, and give them as they come.
 
     Workers read the windows themselves and check the facts, so that the rest of the run has
@@ -28,6 +30,7 @@ def extract_facts(windows: Sequence[str], extract: MemoryExtract) -> Iterator[pa
     Args:
         windows: Parquet files of schema `memorypipe.schema.WINDOWS`.
         extract: The expression.
+        here: Whether this process does it itself.
 
     Yields:
         Tables of schema `memorypipe.schema.FACTS`, one row per window, in any order.
@@ -39,6 +42,7 @@ def extract_facts(windows: Sequence[str], extract: MemoryExtract) -> Iterator[pa
         extract.owned(),
         asked=extract,
         in_hand=MAX_BLOCKS_IN_HAND,
+        here=here,
     )
 
 

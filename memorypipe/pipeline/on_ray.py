@@ -49,19 +49,18 @@ _LOTS = pa.schema(
 )
 
 
-def over_lots(
+def over_lots(  # noqa: PLR0913  # what is done, by whom and where
     lots: Sequence[Lot],
     work: Callable[[Any], Callable[[Lot], pa.Table]],
     given: Any,
     *,
     asked: LLMExpression[Any, Any],
     in_hand: int,
+    here: bool,
 ) -> Iterator[pa.Table]:
     """Take lots, in their order, and give what comes of them as it comes.
 
-    Workers of Ray do it; what travels is where the rows of a lot lie, not the rows. This process
-    does it itself where it would take longer to start a worker than to be one: there are few rows,
-    one worker is wanted, and it would be on this machine anyway.
+    Workers of Ray do it; what travels is where the rows of a lot lie, not the rows.
 
     Args:
         lots: The lots.
@@ -70,9 +69,9 @@ def over_lots(
         asked: The expression that the work asks: it says how many workers there are.
         in_hand: Lots that a worker has at once. Many, as each may be a single row, and the
             requests in flight come from all of them together.
+        here: Whether this process does it itself, as `fits_here` says.
     """
-    rows = sum(count for lot in lots for _, count in lot.ranges)
-    if not fits_here(rows, asked):
+    if not here:
         yield from _lots_on_workers(lots, work, given, asked.worker_options, in_hand)
         return
     take = work(given)
@@ -85,7 +84,11 @@ def over_lots(
 
 
 def fits_here(rows: int, asked: LLMExpression[Any, Any]) -> bool:
-    """Tell whether this process had better ask for so many rows itself."""
+    """Tell whether this process had better ask for so many rows itself.
+
+    It does where it would take longer to start a worker than to be one: there are few rows, one
+    worker is wanted, and it would be on this machine anyway.
+    """
     options = asked.worker_options
     if rows > _ROWS_HERE or (options.num_workers, options.num_cpus) != (1, 0):
         return False

@@ -84,15 +84,16 @@ class Planning(RecordedPlanning):
         self._settings = settled_settings(config.settings, self._embedder)
         self._base_version = self._base.version
         self._told: ToldBefore | None = None
-        self._is_small = False
+        self._is_here = False
 
     def plan(self) -> Plan:
         """Plan, and write everything down."""
         try:
             folder = self._cut_windows()
-            self._is_small = self._fits_here()
+            self._is_here = self._fits_here()
             if self._cut:
-                self._accounts.begin(*(["extract", "decide"] if self._is_small else ["extract"]))
+                self._start_coordinator()
+                self._accounts.begin(*(["extract", "decide"] if self._is_one else ["extract"]))
             return self._recorded(folder, lambda: self._work(folder))
         finally:
             self._coordination.close()
@@ -101,7 +102,7 @@ class Planning(RecordedPlanning):
         """Extract and decide the windows that were cut; count as `write_results`."""
         if self._cut:
             self._fill_journal(folder)
-            if self._is_small:
+            if self._is_one:
                 counts = self._extract_and_decide(folder)
             else:
                 self._extract_facts(folder)
@@ -125,9 +126,9 @@ class Planning(RecordedPlanning):
                 digest.add(batch["window_id"])
                 sorter.add(batch)
                 self._cut += batch.num_rows
-                if self._cut:
+                if not self._fits_here():
                     # It takes a second to come up, while the rest is cut and the workers start.
-                    self._coordination.start(self._config.extract, self._config.decide)
+                    self._start_coordinator()
                 self._report("windows", self._cut, None)
             _write_parts(scratch, "windows", sorter)
             run_id = self._request.run_id or make_run_id(
@@ -180,10 +181,18 @@ class Planning(RecordedPlanning):
             check_none_open(windows, config.extract, table_uri=config.table_uri)
 
     def _fits_here(self) -> bool:
-        """Tell whether this process asks both stages itself, through one worker."""
-        extract, decide = self._config.extract, self._config.decide
-        is_same = extract.spec.key() == decide.spec.key()
-        return is_same and fits_here(self._cut, extract) and fits_here(self._cut, decide)
+        """Tell whether this process asks both stages itself."""
+        config = self._config
+        return all(fits_here(self._cut, stage) for stage in (config.extract, config.decide))
+
+    @property
+    def _is_one(self) -> bool:
+        """Whether one worker, in this process, asks both stages."""
+        return self._is_here and self._config.extract.spec.key() == self._config.decide.spec.key()
+
+    def _start_coordinator(self) -> None:
+        config = self._config
+        self._coordination.start(config.extract, config.decide, here=self._is_here)
 
     def _extract_and_decide(self, folder: RunFolder) -> Counter[str]:
         """Do both at the same time."""
@@ -202,7 +211,7 @@ class Planning(RecordedPlanning):
         self._report("extract", 0, self._cut)
         extract = self._coordination.join(self._config.extract)
         sorter = self._facts_sorter(folder)
-        for batch in extract_facts(folder.parts("windows"), extract):
+        for batch in extract_facts(folder.parts("windows"), extract, here=self._is_here):
             self._take_facts(folder, sorter, batch)
         _check_all_back("extraction", self._extracted, self._cut)
 
@@ -238,7 +247,7 @@ class Planning(RecordedPlanning):
     def _decide(self, folder: RunFolder) -> Counter[str]:
         self._accounts.begin("decide")
         sorter = self._results_sorter(folder)
-        for batch in decide_actions(folder.parts("facts"), self._decider()):
+        for batch in decide_actions(folder.parts("facts"), self._decider(), here=self._is_here):
             self._take_results(sorter, batch)
         return self._write_results(folder, sorter)
 

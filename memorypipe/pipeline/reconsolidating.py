@@ -252,7 +252,7 @@ class Reconsolidation(RecordedPlanning):
     def _start_worker(self) -> Worker:
         """Give the worker of this run: in this process, where its memories are."""
         if self._worker is None:
-            self._coordination.start(self._config.decide)
+            self._coordination.start(self._config.decide, here=True)
             spec = self._coordination.join(self._config.decide).spec
             self._worker = Worker(spec, coordinator=connect(spec))
             self._worker.serve(Owner.current())

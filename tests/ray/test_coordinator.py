@@ -11,7 +11,7 @@ import ray
 
 from memorypipe.errors import BudgetError, StoppedError
 from memorypipe.expressions import coordinator as module
-from memorypipe.expressions.coordinator import RunCoordinator, connect
+from memorypipe.expressions.coordinator import HereCoordinator, RunCoordinator, connect
 from memorypipe.llm.limits.control import Ask, Bounds, GroupLimits
 from memorypipe.llm.limits.limits import Limits
 from memorypipe.llm.spec import ModelSpec
@@ -76,9 +76,13 @@ def _caller() -> Any:
     return ray.remote(_Caller).options(num_cpus=0).remote()
 
 
-@pytest.fixture
-def run() -> Iterator[RunCoordinator]:
-    coordinator = RunCoordinator.start("bounded", Bounds(max_calls=30))
+Either = RunCoordinator | HereCoordinator
+EITHER = [RunCoordinator.start, HereCoordinator]
+
+
+@pytest.fixture(params=EITHER)
+def run(request: pytest.FixtureRequest) -> Iterator[Either]:
+    coordinator = request.param("bounded", Bounds(max_calls=30))
     yield coordinator
     coordinator.close()
 
@@ -130,7 +134,9 @@ def test_the_other_goes_on_when_the_first_worker_is_killed() -> None:
     assert _fullest_window(starts) <= 41 + _NOTED_LATE
 
 
-def test_a_run_stops_at_its_bound_and_tells_what_it_used(run: RunCoordinator) -> None:
+def test_a_run_stops_at_its_bound_and_tells_what_it_used(
+    run: Either,
+) -> None:
     async def main() -> int:
         limits = _limits(_spec("bounded"))
         with pytest.raises(BudgetError, match="max_calls=30") as raised:
@@ -146,15 +152,34 @@ def test_a_run_stops_at_its_bound_and_tells_what_it_used(run: RunCoordinator) ->
     assert totals["in_flight"]
 
 
-def test_a_run_whose_coordinator_is_gone_stops_instead_of_hanging() -> None:
+@pytest.mark.parametrize("start", EITHER)
+def test_a_run_whose_coordinator_is_gone_stops_instead_of_hanging(start: Any) -> None:
     async def main() -> None:
-        coordinator = RunCoordinator.start("gone", Bounds(max_calls=30))
+        coordinator = start("gone", Bounds(max_calls=30))
         limits = _limits(_spec("gone"))
         async with limits.attempt(10):
             pass
         coordinator.close()
         with pytest.raises(StoppedError, match="cannot be reached"):
             await asyncio.wait_for(_call_for_ever(limits, every_s=0.2), 60)
+        await limits.close()
+
+    asyncio.run(main())
+
+
+def test_a_run_that_was_stopped_is_quiet_when_all_know_it(
+    run: Either,
+) -> None:
+    async def main() -> None:
+        limits = _limits(_spec("bounded"))
+        async with limits.attempt(10):
+            run.stop("Enough.")
+            await limits.flush()
+            assert not run.is_quiet()
+        with pytest.raises(StoppedError, match="Enough"):
+            await asyncio.wait_for(_call_for_ever(limits), 60)
+        await limits.flush()
+        assert run.is_quiet()
         await limits.close()
 
     asyncio.run(main())

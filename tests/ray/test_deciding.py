@@ -76,7 +76,7 @@ def test_a_heavy_scope_is_in_order_and_keeps_nobody_waiting(slow: Endpoint, tmp_
         owner=Owner.current(),
     )
     paths = [_facts(tmp_path / "facts.parquet", windows_of)]
-    decided = pa.concat_tables(decide_actions(paths, decider))
+    decided = pa.concat_tables(decide_actions(paths, decider, here=True))
     assert decided.schema.equals(SCOPE_RESULTS)
     assert {row["scope_key"]: row["windows"] for row in decided.to_pylist()} == {
         scope_key({"user_id": user}): count for user, count in windows_of.items()

@@ -18,7 +18,7 @@ from memorypipe.expressions.extract import MemoryExtract
 from memorypipe.pipeline.estimates.behaviour import MeasuredDecision, MeasuredExtraction
 from memorypipe.pipeline.estimates.tally import fact_count, measured
 from memorypipe.pipeline.extraction import extract_facts
-from memorypipe.pipeline.on_ray import arrow_batches
+from memorypipe.pipeline.on_ray import arrow_batches, fits_here
 from memorypipe.schema import FACTS
 
 __all__ = ["Calibrated", "Spent", "calibrate_decisions", "calibrate_extractions", "share_out"]
@@ -94,7 +94,8 @@ def calibrate_extractions(
     """
     path = folder / "calibration.parquet"
     pq.write_table(windows, path)
-    made = pa.concat_tables([FACTS.empty_table(), *extract_facts([str(path)], extract)])
+    here = fits_here(windows.num_rows, extract)
+    made = pa.concat_tables([FACTS.empty_table(), *extract_facts([str(path)], extract, here=here)])
     rows = made.to_pylist()
     good = [row for row in rows if row["status"] in {"ok", "empty"}]
     if not good:

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from threading import Event
 from typing import Any, Self, TypeVar
 
-from memorypipe.expressions.coordinator import RunCoordinator
+from memorypipe.expressions.coordinator import HereCoordinator, RunCoordinator
 from memorypipe.expressions.llm_base import LLMExpression
 from memorypipe.llm.limits.control import Bounds
 from memorypipe.llm.spec import OFFLINE_URL
@@ -47,7 +47,7 @@ class Coordination:
         self._bounds = bounds
         self._budget = budget
         self._keeper: BudgetKeeper | None = None
-        self._coordinator: RunCoordinator | None = None
+        self._coordinator: RunCoordinator | HereCoordinator | None = None
         self._is_joined = False
         self._is_paused = False
 
@@ -64,17 +64,23 @@ class Coordination:
         budget = budget_id and Budget.of(table_uri, budget_id, name, bounds)
         return cls(name, bounds, budget or None)
 
-    def start(self, *expressions: LLMExpression[Any, Any]) -> None:
-        """Start the coordinator of these stages, without waiting for it; once."""
+    def start(self, *expressions: LLMExpression[Any, Any], here: bool) -> None:
+        """Start the coordinator of these stages, without waiting for it; once.
+
+        Args:
+            expressions: The stages.
+            here: Whether this process alone asks; else it is an actor of Ray, which takes a second
+                to come up.
+        """
         if self._coordinator is not None or not any(map(_is_asked, expressions)):
             return
+        start = HereCoordinator if here else RunCoordinator.start
         if self._budget is None:
-            self._coordinator = RunCoordinator.start(self._name, bounds=self._bounds)
+            self._coordinator = start(self._name, self._bounds)
             return
         keeper = BudgetKeeper(self._budget, _first_call(expressions))
         left, calls = keeper.begin()
-        coordinator = RunCoordinator.start(self._name, bounds=left, leased_calls=calls)
-        self._coordinator = coordinator
+        coordinator = self._coordinator = start(self._name, left, leased_calls=calls)
         self._keeper = keeper.watch(coordinator.usage, coordinator.allow)
         self._keeper.__enter__()
 
@@ -90,7 +96,7 @@ class Coordination:
     def totals(self) -> dict[str, Any] | None:
         """Give what the workers have told; None where there is no coordinator to tell.
 
-        Nor is one asked that nobody can have told anything yet: it takes a second to come up.
+        Nor is one asked that nobody can have told anything yet: an actor takes a second to come up.
         """
         if self._coordinator is None or not self._is_joined:
             return None
