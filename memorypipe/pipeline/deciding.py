@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from memorypipe.llm.worker import Worker, all_or_none
 from memorypipe.pipeline.id_keys import key_of
 from memorypipe.pipeline.lots import Lot, make_lots, read_lot
 from memorypipe.pipeline.on_ray import over_lots
+from memorypipe.pipeline.scope_feed import OUTLINE, ScopeFeed
 from memorypipe.pipeline.scope_results import SCOPE_RESULTS, result_row
 from memorypipe.pipeline.scopes.carrying import NOTHING_CARRIED, OVERLAP, Carried, Carry
 from memorypipe.pipeline.scopes.consolidate import ScopeResult, WindowFacts, consolidate_scope
@@ -31,25 +32,18 @@ from memorypipe.pipeline.scopes.decided import Decided, PipelineFact
 from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.pipeline.scopes.state import Stops
 from memorypipe.pipeline.scopes.text_vectors import TextVectors, warm_up
-from memorypipe.pipeline.stretches import by_window, in_stretches, in_turn
 from memorypipe.rank.live import live_memories, live_vectors
 from memorypipe.rank.memory import Memory
 from memorypipe.table.blocks import Blocks
 from memorypipe.table.table import MemoryTable, TableView
 
-__all__ = ["Decider", "LotDecider", "decide_actions", "in_time", "window_facts"]
-
-# Never a scope that is older than what nothing dates.
-_UNDATED = datetime.min.replace(tzinfo=UTC)
+__all__ = ["DECIDED", "Decider", "LotDecider", "decide_actions", "stops_of", "window_facts"]
 
 # Lots that each worker can choose from.
 _LOTS_PER_WORKER = 4
 
-# What of `memorypipe.schema.FACTS` a decision takes.
-_COLUMNS = (
-    *("scope", "scope_key", "conversation_id", "window_id", "window_index", "event_time"),
-    *("message_ids", "message_times", "facts_json", "flags", "status", "error"),
-)
+DECIDED = (*OUTLINE, "message_ids", "message_times", "facts_json", "flags", "status", "error")
+"""What of `memorypipe.schema.FACTS` a decision takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,20 +120,32 @@ class LotDecider:
         worker = self._worker()
         # What waits here is not read yet.
         with worker.admission.hold(lot.scopes) as portion:
-            return self._decided(worker, read_lot(lot, _COLUMNS), portion.done)
+            return self._decided(worker, self._read(lot), portion.done)
 
-    def decide(self, facts: pa.Table) -> pa.Table:
-        """Decide whole scopes of schema `memorypipe.schema.FACTS`; likewise."""
-        return self._decided(self._worker(), facts.select(_COLUMNS), lambda: None)
+    def decide(self, scopes: Sequence[ScopeFeed]) -> pa.Table:
+        """Decide scopes while their windows come; likewise."""
+        return self._decided(self._worker(), scopes, lambda: None)
+
+    def _read(self, lot: Lot) -> list[ScopeFeed]:
+        """Read the scopes of a lot, all that there is of them."""
+        by_scope: dict[str, list[dict[str, Any]]] = {}
+        for row in read_lot(lot, DECIDED).to_pylist():
+            by_scope.setdefault(row["scope_key"], []).append(row)
+        scopes = [ScopeFeed(rows) for rows in by_scope.values()]
+        for scope in scopes:
+            for place, row in enumerate(scope.rows):
+                scope.put(window_facts(place, row, self._decider.carried))
+        return scopes
 
     def _worker(self) -> Worker:
         worker = worker_of(self._decider.decide.spec)
         worker.serve(self._decider.owner)
         return worker
 
-    def _decided(self, worker: Worker, facts: pa.Table, on_done: Callable[[], None]) -> pa.Table:
-        scopes = _by_scope(facts, self._decider.carried)
-        known = self._known(list(scopes))
+    def _decided(
+        self, worker: Worker, scopes: Sequence[ScopeFeed], on_done: Callable[[], None]
+    ) -> pa.Table:
+        known = self._known([scope.key for scope in scopes])
         results = worker.wait(self._decide_scopes(worker, scopes, known, on_done))
         publish(worker)
         expression = self._decider.decide
@@ -151,7 +157,7 @@ class LotDecider:
                 model=expression.spec.model,
                 prompt_hash=expression.prompt_hash,
             )
-            for scope, result in zip(scopes.values(), results, strict=True)
+            for scope, result in zip(scopes, results, strict=True)
         ]
         return pa.Table.from_pylist(rows, schema=SCOPE_RESULTS)
 
@@ -184,22 +190,18 @@ class LotDecider:
     async def _decide_scopes(
         self,
         worker: Worker,
-        scopes: Mapping[str, "_Scope"],
+        scopes: Sequence[ScopeFeed],
         known: "_Known",
         on_done: Callable[[], None],
     ) -> list[ScopeResult]:
         return await all_or_none(
-            [
-                self._decide_scope(worker, scope_key, scope.windows, known, on_done)
-                for scope_key, scope in scopes.items()
-            ]
+            [self._decide_scope(worker, scope, known, on_done) for scope in scopes]
         )
 
     async def _decide_scope(
         self,
         worker: Worker,
-        scope_key: str,
-        windows: Sequence[WindowFacts],
+        scope: ScopeFeed,
         known: "_Known",
         on_done: Callable[[], None],
     ) -> ScopeResult:
@@ -207,31 +209,22 @@ class LotDecider:
 
         async def decide(work: DecideWork) -> Outcome[ReadActions]:
             return await worker.answer(
-                expression.stage, work, scope_key=scope_key, goes_first=self._goes_first
+                expression.stage, work, scope_key=scope.key, goes_first=self._goes_first
             )
 
-        stretches = in_stretches(windows)
         result = await consolidate_scope(
-            scope_key,
-            in_turn(stretches),
-            known.memories.get(scope_key, []),
+            scope.key,
+            scope.next_window,
+            known.memories.get(scope.key, []),
             decide=decide,
             settings=self._decider.settings,
             fallback_action=expression.fallback_action,
-            stops=stops_of(known.blocks, scope_key, self._id_key),
+            stops=stops_of(known.blocks, scope.key, self._id_key),
             vectors=known.vectors,
             id_key=self._id_key,
         )
         on_done()
-        return by_window(result, stretches)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Scope:
-    """One scope in hand: rows of the facts, in order of time, and what they say."""
-
-    rows: Sequence[Mapping[str, Any]]
-    windows: Sequence[WindowFacts]
+        return scope.by_window(result)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,19 +234,6 @@ class _Known:
     memories: Mapping[str, list[Memory]]
     blocks: Blocks
     vectors: TextVectors
-
-
-def _by_scope(facts: pa.Table, carried: Carried | None) -> dict[str, _Scope]:
-    """Lay facts out, by scope; in the caller's thread, since the worker's loop has requests."""
-    by_scope: dict[str, list[dict[str, Any]]] = {}
-    for row in facts.to_pylist():
-        by_scope.setdefault(row["scope_key"], []).append(row)
-    scopes: dict[str, _Scope] = {}
-    for scope_key, rows in by_scope.items():
-        rows.sort(key=in_time)
-        windows = [window_facts(n, row, carried) for n, row in enumerate(rows)]
-        scopes[scope_key] = _Scope(rows=rows, windows=windows)
-    return scopes
 
 
 def stops_of(blocks: Blocks, scope_key: str, id_key: bytes) -> Stops | None:
@@ -268,11 +248,6 @@ def stops_of(blocks: Blocks, scope_key: str, id_key: bytes) -> Stops | None:
         )
 
     return stops
-
-
-def in_time(row: Mapping[str, Any]) -> tuple[datetime, str, int]:
-    """Give the place of a window in its scope's time order, as a sorting key."""
-    return (row["event_time"] or _UNDATED, row["conversation_id"], row["window_index"])
 
 
 def window_facts(place: int, row: Mapping[str, Any], carried: Carried | None = None) -> WindowFacts:

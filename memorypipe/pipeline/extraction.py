@@ -1,22 +1,18 @@
 """From windows to facts: what a worker does, wherever it is, and all of them."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from memorypipe.expressions.extract import MemoryExtract
 from memorypipe.expressions.ray_rules import MAX_BLOCKS_IN_HAND
 from memorypipe.expressions.results import status_column
-from memorypipe.logs.windows import new_message_ids
+from memorypipe.pipeline.extracted import EXTRACTED, facts_table
 from memorypipe.pipeline.lots import Lot, cut_lots, read_lot
 from memorypipe.pipeline.on_ray import over_lots
-from memorypipe.pipeline.scopes.fact_checks import check_facts
-from memorypipe.schema import FACTS, WINDOWS
+from memorypipe.schema import WINDOWS
 
-__all__ = ["EXTRACTED", "LotExtractor", "extract_facts", "facts_table"]
-
-EXTRACTED = "extracted"
+__all__ = ["LotExtractor", "extract_facts"]
 
 
 def extract_facts(
@@ -58,36 +54,11 @@ class LotExtractor:
 
     def __call__(self, lot: Lot) -> pa.Table:
         """Extract a lot; give a table of schema `memorypipe.schema.FACTS`."""
-        return facts_table(self.ask(lot))
+        return facts_table(self.ask(read_lot(lot, WINDOWS.names)))
 
-    def ask(self, lot: Lot) -> pa.Table:
-        """Give the windows of a lot with what the model says of them, which nobody has checked."""
-        windows = read_lot(lot, WINDOWS.names)
+    def ask(self, windows: pa.Table) -> pa.Table:
+        """Give windows with what the model says of them, which nobody has checked."""
         results = self._extract.results(
             windows["messages"], windows["context"], windows["scope_key"]
         )
         return windows.append_column(EXTRACTED, status_column(results))
-
-
-def facts_table(batch: pa.Table) -> pa.Table:
-    """Lay windows with their status struct out as `memorypipe.schema.FACTS`."""
-    rows = batch.drop_columns(["context"]).to_pylist()
-    return pa.Table.from_pylist([_facts_row(row) for row in rows], schema=FACTS)
-
-
-def _facts_row(row: dict[str, Any]) -> dict[str, Any]:
-    status = row.pop(EXTRACTED)
-    facts_json = status.pop("value")
-    times = {message["id"]: message["timestamp"] for message in row["messages"]}
-    message_ids = new_message_ids(row)
-    flags: list[dict[str, Any]] = []
-    if facts_json is not None:
-        facts_json, flags = check_facts(facts_json, row["messages"])
-    return {
-        **row,
-        **status,
-        "message_ids": message_ids,
-        "message_times": [times[message_id] for message_id in message_ids],
-        "facts_json": facts_json,
-        "flags": flags,
-    }

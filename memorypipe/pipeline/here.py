@@ -1,13 +1,15 @@
 """Work in threads of this process: a small run ends before processes of its own have come up."""
 
+import gc
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
 from memorypipe.llm.worker import close_workers_of
 
-__all__ = ["Threads"]
+__all__ = ["Threads", "spared_collector"]
 
 _LOOK_S = 0.1
 
@@ -62,3 +64,21 @@ class Threads:
             wait(self._works, return_when=FIRST_COMPLETED)
             done = next(future for future in self._works if future.done())
             yield self._works.pop(done), done.result()
+
+
+@contextmanager
+def spared_collector() -> Iterator[None]:
+    """Let the garbage collector leave alone what is loaded by now, until the end of the block.
+
+    It looks through all of it now and then, which takes tenths of a second where much is loaded,
+    and no request starts or is read meanwhile. A process that has set something aside from the
+    collector by itself is left as it is.
+    """
+    if gc.get_freeze_count():
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

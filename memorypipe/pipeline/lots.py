@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-__all__ = ["Lot", "cut_lots", "in_pieces", "make_lots", "read_lot"]
+__all__ = ["Lot", "cut_lots", "in_pieces", "make_lots", "read_lot", "rows_of"]
 
 # What a lot has at most; a scope that alone has more windows is a lot of its own.
 _LOT_WINDOWS = 512
@@ -156,6 +156,11 @@ def read_lot(lot: Lot, columns: Sequence[str]) -> pa.Table:
                 pieces += [rows.slice(start, count) for start, count in wanted if count > 0]
             first += size
     return pa.concat_tables(pieces)
+
+
+def rows_of(lot: Lot, table: pa.Table) -> pa.Table:
+    """Give the rows of a lot of the table that is its whole file."""
+    return pa.concat_tables([table.slice(start, count) for start, count in lot.ranges])
 
 
 def _within(piece: tuple[int, int], first: int, size: int) -> tuple[int, int]:

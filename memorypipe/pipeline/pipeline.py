@@ -18,6 +18,7 @@ from memorypipe.logs.redact import Redact
 from memorypipe.pipeline.committing import CommitScope
 from memorypipe.pipeline.estimates.estimate import Estimate
 from memorypipe.pipeline.estimates.estimating import EstimateSettings, Estimating
+from memorypipe.pipeline.here import spared_collector
 from memorypipe.pipeline.on_ray import own_errors
 from memorypipe.pipeline.planning import Planning
 from memorypipe.pipeline.planning_config import PlanConfig, Progress
@@ -248,10 +249,10 @@ class MemoryPipeline:
             carried=carried,
             has_revisions=has_revisions,
         )
-        log = self._read(source, request.selection)
         if run_id is not None:
             RunFolder.of(self.table_uri, run_id)  # refuses a name that cannot be one
-        with own_errors():
+        with spared_collector(), own_errors():
+            log = self._read(source, request.selection)
             return Planning(self._config, log, request).plan()
 
     def _read(self, source: Any, selection: Selection) -> ConversationLog:

@@ -16,6 +16,7 @@ from memorypipe.logs.read import ConversationLog
 from memorypipe.pipeline.base_table import BaseTable
 from memorypipe.pipeline.batch_folder import open_batches
 from memorypipe.pipeline.by_scope import extract_and_decide
+from memorypipe.pipeline.checking import Checker
 from memorypipe.pipeline.cutting import cut_here, cut_windows
 from memorypipe.pipeline.deciding import Decider, decide_actions
 from memorypipe.pipeline.extraction import extract_facts
@@ -85,6 +86,7 @@ class Planning(RecordedPlanning):
         self._base_version = self._base.version
         self._told: ToldBefore | None = None
         self._is_here = False
+        self._checker = Checker()
 
     def plan(self) -> Plan:
         """Plan, and write everything down."""
@@ -96,6 +98,7 @@ class Planning(RecordedPlanning):
                 self._accounts.begin(*(["extract", "decide"] if self._is_one else ["extract"]))
             return self._recorded(folder, lambda: self._work(folder))
         finally:
+            self._checker.close()
             self._coordination.close()
 
     def _work(self, folder: RunFolder) -> Counter[str]:
@@ -119,6 +122,8 @@ class Planning(RecordedPlanning):
             most = max(settings.overlap_messages, carried.overlap_messages)
             settings = replace(settings, overlap_messages=most)
         uri = self._config.table_uri
+        if self._log.rows is not None:
+            self._checker.expect(self._log.rows.num_rows)
         digest = WindowDigest()
         with RunFolder.scratch(uri) as scratch:
             sorter = Sorter(scratch.path / f"{_SORTING}-windows", WINDOWS, by=_IN_ORDER)
@@ -197,11 +202,13 @@ class Planning(RecordedPlanning):
     def _extract_and_decide(self, folder: RunFolder) -> Counter[str]:
         """Do both at the same time."""
         self._report("extract", 0, self._cut)
+        self._checker.expect(self._cut)
         facts, results = self._facts_sorter(folder), self._results_sorter(folder)
         for batch in extract_and_decide(
             folder.parts("windows"),
             self._coordination.join(self._config.extract),
             self._decider(),
+            checker=self._checker,
             take_facts=lambda batch: self._take_facts(folder, facts, batch),
         ):
             self._take_results(results, batch)

@@ -8,18 +8,20 @@ stretch stays open as a whole where one of its decisions fails, since the facts 
 are in all of its windows.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import pairwise
 
 from memorypipe.pipeline.scopes.consolidate import ScopeResult, WindowFacts
 from memorypipe.pipeline.scopes.decided import PipelineFact
 
-__all__ = ["Stretch", "by_window", "in_stretches", "in_turn"]
+__all__ = ["EARLIEST", "Stretch", "Stretches", "as_window", "by_window", "in_stretches", "in_turn"]
 
-# Nothing was said before what nothing dates.
-_UNDATED = datetime.min.replace(tzinfo=UTC)
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+"""Nothing was said before this; what nothing dates counts as said then."""
+
+_LATEST = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,35 @@ class Stretch:
     windows: Sequence[WindowFacts]
 
 
+class Stretches:
+    """Puts windows together as they come, in the order of time of their newest messages."""
+
+    def __init__(self) -> None:
+        self._windows: deque[WindowFacts] = deque()
+        # How many of them each stretch has, and when the last fact of it or before it was said.
+        self._begun: deque[tuple[int, datetime]] = deque()
+        self._end = EARLIEST
+
+    def add(self, window: WindowFacts) -> None:
+        """Take the next window in."""
+        self._windows.append(window)
+        size, times = 1, [_said_at(fact) for fact in window.facts]
+        while self._begun and times and min(times) < self._begun[-1][1]:
+            size += self._begun.pop()[0]
+        self._end = max([self._end, *times])
+        self._begun.append((size, self._end))
+
+    def settled(self, not_before: datetime) -> Iterator[Stretch]:
+        """Give the stretches that no later window can join, and forget them.
+
+        Args:
+            not_before: No fact of a later window was said before that.
+        """
+        while self._begun and self._begun[0][1] <= not_before:
+            size, _ = self._begun.popleft()
+            yield Stretch(windows=[self._windows.popleft() for _ in range(size)])
+
+
 def in_stretches(windows: Sequence[WindowFacts]) -> list[Stretch]:
     """Put windows together that overlap in time.
 
@@ -42,21 +73,15 @@ def in_stretches(windows: Sequence[WindowFacts]) -> list[Stretch]:
     Returns:
         The stretches, in time order: no fact of one is older than any of the one before it.
     """
-    # Where each begins, and when the last fact was said of it and of those before it.
-    begun: list[tuple[int, datetime]] = []
-    for place, window in enumerate(windows):
-        times = [_said_at(fact) for fact in window.facts]
-        start, end = place, max([begun[-1][1] if begun else _UNDATED, *times])
-        while begun and times and min(times) < begun[-1][1]:
-            start, _ = begun.pop()
-        begun.append((start, end))
-    bounds = pairwise([*(start for start, _ in begun), len(windows)])
-    return [Stretch(windows=windows[start:end]) for start, end in bounds]
+    stretches = Stretches()
+    for window in windows:
+        stretches.add(window)
+    return list(stretches.settled(_LATEST))
 
 
 def in_turn(stretches: Sequence[Stretch]) -> list[WindowFacts]:
     """Give the stretches of a scope as windows of it: their facts in the order of deciding."""
-    return [_as_window(place, stretch) for place, stretch in enumerate(stretches)]
+    return [as_window(place, stretch) for place, stretch in enumerate(stretches)]
 
 
 def by_window(result: ScopeResult, stretches: Sequence[Stretch]) -> ScopeResult:
@@ -79,7 +104,8 @@ def by_window(result: ScopeResult, stretches: Sequence[Stretch]) -> ScopeResult:
     return replace(result, open_windows=opened)
 
 
-def _as_window(place: int, stretch: Stretch) -> WindowFacts:
+def as_window(place: int, stretch: Stretch) -> WindowFacts:
+    """Give a stretch as a window: its facts in the order of deciding."""
     facts = [replace(fact, window=place) for window in stretch.windows for fact in window.facts]
     return WindowFacts(window_id=_name(stretch), facts=sorted(facts, key=_said_at))
 
@@ -89,4 +115,4 @@ def _name(stretch: Stretch) -> str:
 
 
 def _said_at(fact: PipelineFact) -> datetime:
-    return fact.event_time or _UNDATED
+    return fact.event_time or EARLIEST

@@ -16,8 +16,9 @@ from memorypipe.expressions.extract import ExtractStage
 from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.types import ExtractTask, Model, Request
-from memorypipe.pipeline.deciding import in_time, window_facts
-from memorypipe.pipeline.extraction import EXTRACTED, facts_table
+from memorypipe.pipeline.deciding import window_facts
+from memorypipe.pipeline.extracted import EXTRACTED, facts_table
+from memorypipe.pipeline.scope_feed import in_time
 from memorypipe.pipeline.scopes.consolidate import ScopeResult, consolidate_scope
 from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.rank.lookup import Lookup

@@ -26,8 +26,9 @@ from memorypipe.logs.known import pack_keys
 from memorypipe.logs.windows import windows_batch
 from memorypipe.pipeline import deciding, scope_results
 from memorypipe.pipeline.committing import commit_plan
-from memorypipe.pipeline.extraction import EXTRACTED, facts_table
+from memorypipe.pipeline.extracted import EXTRACTED, facts_table
 from memorypipe.pipeline.plans.ledger import ledger_rows
+from memorypipe.pipeline.scope_feed import in_time
 from memorypipe.pipeline.scopes.consolidate import ScopeResult, WindowFacts, consolidate_scope
 from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.rank.live import live_memories
@@ -210,7 +211,7 @@ class Scenario:
         asked: list[Asked] = []
         read: dict[str, list[WindowFacts]] = {}
         for key, mine in rows.items():
-            mine.sort(key=deciding.in_time)
+            mine.sort(key=in_time)
             read[key] = [deciding.window_facts(place, row) for place, row in enumerate(mine)]
         chosen = ConsolidationSettings(
             facts_per_call=4, lookup=Lookup(strategy="keyword", top_k=2, max_memories=8)

@@ -25,10 +25,11 @@ from memorypipe.logs.parse import parse_log
 from memorypipe.logs.reading import Reading
 from memorypipe.logs.records import Record
 from memorypipe.logs.windows import windows_batch
-from memorypipe.pipeline.deciding import in_time, window_facts
-from memorypipe.pipeline.extraction import EXTRACTED, facts_table
+from memorypipe.pipeline.deciding import window_facts
+from memorypipe.pipeline.extracted import EXTRACTED, facts_table
 from memorypipe.pipeline.plans.ledger import ledger_rows
 from memorypipe.pipeline.runs.selection import Selection, select_conversations
+from memorypipe.pipeline.scope_feed import in_time
 from memorypipe.pipeline.scope_results import (
     SCOPE_RESULTS,
     actions_of,

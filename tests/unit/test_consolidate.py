@@ -8,7 +8,12 @@ from typing import Any
 from memorypipe.expressions.build_action import DecideWork
 from memorypipe.llm.replies.reply import ReadActions
 from memorypipe.llm.stage import Outcome
-from memorypipe.pipeline.scopes.consolidate import ScopeResult, WindowFacts, consolidate_scope
+from memorypipe.pipeline.scopes.consolidate import (
+    NextWindow,
+    ScopeResult,
+    WindowFacts,
+    consolidate_scope,
+)
 from memorypipe.pipeline.scopes.decided import PipelineFact
 from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.pipeline.scopes.state import Stops
@@ -46,7 +51,7 @@ def add_all(work: DecideWork) -> Said:
 
 
 def consolidate(
-    windows: Sequence[WindowFacts],
+    windows: Sequence[WindowFacts] | NextWindow,
     script: Script,
     memories: Sequence[Memory] = (),
     stops: Stops | None = None,
@@ -342,3 +347,43 @@ def test_facts_that_fell_back_are_counted() -> None:
         [window(0, "Likes tea", "Owns a cat")], lambda _: None, commit_fallback=True
     )
     assert result.fallback == 2
+
+
+def test_a_call_waits_for_all_the_facts_that_it_can_take() -> None:
+    """Else what is asked would depend on when windows come."""
+    windows = [window(0, "A", "B"), window(1), window(2, "C", "D"), window(3, "E")]
+    calls: list[int] = []
+    seen: list[int] = []
+
+    async def next_window() -> WindowFacts | None:
+        await asyncio.sleep(0)
+        seen.append(len(calls))
+        return windows[len(seen) - 1] if len(seen) <= len(windows) else None
+
+    def script(work: DecideWork) -> Said:
+        calls.append(len(work.facts))
+        return add_all(work)
+
+    result, asked = consolidate(next_window, script, facts_per_call=3)
+    at_once, asked_at_once = consolidate(windows, add_all, facts_per_call=3)
+    assert (result.actions, asked) == (at_once.actions, asked_at_once)
+    assert calls == [3, 2]
+    # Three windows for the first call, the rest for the second, and that there are no more.
+    assert seen == [0, 0, 0, 1, 1]
+
+
+def test_windows_that_come_after_a_failed_decision_stay_open() -> None:
+    windows = [window(0, "A"), window(1, "B"), window(2, "C"), window(3, "D", error="cut")]
+    left = iter(windows)
+
+    async def next_window() -> WindowFacts | None:
+        return next(left, None)
+
+    def script(work: DecideWork) -> Said | None:
+        return None if work.facts[0].text == "B" else add_all(work)
+
+    result, asked = consolidate(next_window, script, facts_per_call=1)
+    assert [work.facts[0].text for work in asked] == ["A", "B"]
+    assert [each.fact.text for each in result.actions] == ["A"]
+    assert list(result.open_windows) == ["w1", "w2", "w3"]
+    assert result.open_windows["w3"] == "cut"

@@ -1,6 +1,8 @@
 """Threads of a small run: they give what they made, and end with the run."""
 
 import asyncio
+import contextlib
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
@@ -11,7 +13,7 @@ import pytest
 from memorypipe.llm.spec import ModelSpec
 from memorypipe.llm.types import Reply, Request
 from memorypipe.llm.worker import Worker, close_workers_of, get_worker, share_worker
-from memorypipe.pipeline.here import Threads
+from memorypipe.pipeline.here import Threads, spared_collector
 from tests.support.scripted_model import ScriptedModel, WordStage
 
 RUN = "a run of its own"
@@ -123,3 +125,24 @@ def test_a_closed_worker_takes_nothing_and_a_run_that_is_over_gets_no_other(work
         worker.run(WordStage(), ["x"])
     with pytest.raises(CancelledError):
         get_worker(spec)
+
+
+def test_what_is_loaded_is_set_aside_from_the_collector_for_the_time_of_the_block() -> None:
+    assert gc.get_freeze_count() == 0
+    with contextlib.suppress(ZeroDivisionError), spared_collector():
+        assert gc.get_freeze_count() > 0
+        with spared_collector():
+            pass
+        assert gc.get_freeze_count() > 0
+        1 / 0  # noqa: B018  # an error ends it
+    assert gc.get_freeze_count() == 0
+
+
+def test_what_others_have_set_aside_stays_so() -> None:
+    gc.freeze()
+    try:
+        with spared_collector():
+            pass
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()

@@ -19,7 +19,7 @@ from memorypipe.llm.journal.open import open_journal
 from memorypipe.llm.stage import Outcome
 from memorypipe.llm.tokens import RequestCounter, TokenCounter, estimate_tokens
 from memorypipe.llm.types import Reply, Request
-from memorypipe.pipeline.extraction import EXTRACTED, facts_table
+from memorypipe.pipeline.extracted import EXTRACTED, facts_table
 from memorypipe.pipeline.on_ray import arrow_batches
 from memorypipe.schema import FACTS, WINDOWS
 

@@ -11,10 +11,11 @@ from memorypipe.expressions.build_action import MemoryBuildAction
 from memorypipe.expressions.worker_errors import plainly
 from memorypipe.llm.embed.types import Embedder
 from memorypipe.llm.tokens import RequestCounter, TokenCounter
-from memorypipe.pipeline.deciding import in_time, window_facts
+from memorypipe.pipeline.deciding import window_facts
 from memorypipe.pipeline.estimates.counting import KnownReplies
 from memorypipe.pipeline.estimates.decisions import Rehearsal
 from memorypipe.pipeline.on_ray import arrow_batches, in_partitions
+from memorypipe.pipeline.scope_feed import in_time
 from memorypipe.pipeline.scopes.settings import ConsolidationSettings
 from memorypipe.pipeline.stretches import in_stretches, in_turn
 from memorypipe.rank.live import live_memories

@@ -10,7 +10,8 @@ import numpy as np
 
 from memorypipe.ids import digest
 from memorypipe.llm.tokens import estimate_tokens
-from memorypipe.pipeline.deciding import in_time, window_facts
+from memorypipe.pipeline.deciding import window_facts
+from memorypipe.pipeline.scope_feed import in_time
 from memorypipe.pipeline.scopes.consolidate import WindowFacts
 from memorypipe.pipeline.scopes.decided import PipelineFact
 from memorypipe.pipeline.stretches import in_stretches, in_turn

@@ -24,7 +24,7 @@ from memorypipe.pipeline.scopes.text_vectors import TextVectors
 from memorypipe.rank.memory import Memory
 from memorypipe.rank.words import tokens
 
-__all__ = ["Decide", "ScopeResult", "WindowFacts", "consolidate_scope"]
+__all__ = ["Decide", "NextWindow", "ScopeResult", "WindowFacts", "consolidate_scope"]
 
 Decide = Callable[[DecideWork], Awaitable[Outcome[ReadActions]]]
 FallbackAction = Literal["ADD", "NONE"]
@@ -53,6 +53,10 @@ class WindowFacts:
     error: str | None = None
 
 
+NextWindow = Callable[[], Awaitable[WindowFacts | None]]
+"""Waits for the next window of a scope, in time order; gives None after the last one."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ScopeResult:
     """What came of one scope.
@@ -72,7 +76,7 @@ class ScopeResult:
 
 async def consolidate_scope(  # noqa: PLR0913  # what is given, and how to decide
     scope_key: str,
-    windows: Sequence[WindowFacts],
+    windows: Sequence[WindowFacts] | NextWindow,
     memories: Sequence[Memory],
     *,
     decide: Decide,
@@ -87,9 +91,12 @@ async def consolidate_scope(  # noqa: PLR0913  # what is given, and how to decid
     A decision that failed ends the scope for this run: its window and all later ones stay open,
     and nothing of them is in the result.
 
+    What is asked and what comes out do not depend on when windows come: a call waits until it has
+    all the facts that it can take.
+
     Args:
         scope_key: The scope.
-        windows: Its windows in time order; `PipelineFact.window` counts along.
+        windows: Its windows in time order, all or as they come; `PipelineFact.window` counts along.
         memories: Its live memories, oldest first.
         decide: Makes one decision call.
         settings: How facts are grouped and memories are looked up.
@@ -106,13 +113,22 @@ async def consolidate_scope(  # noqa: PLR0913  # what is given, and how to decid
     run = _ScopeRun(
         state=start_state(),
         vectors=vectors,
-        windows=windows,
+        next_window=windows if callable(windows) else _one_by_one(windows),
         decide=decide,
         settings=settings,
         fallback_action=fallback_action,
     )
-    await run.decide_all(run.leave_out([fact for window in windows for fact in window.facts]))
-    return _close(windows, run, start_state)
+    await run.decide_all()
+    return _close(run, start_state)
+
+
+def _one_by_one(windows: Sequence[WindowFacts]) -> NextWindow:
+    left = iter(windows)
+
+    async def next_window() -> WindowFacts | None:
+        return next(left, None)
+
+    return next_window
 
 
 def _next_call(
@@ -157,23 +173,75 @@ class _ScopeRun:
         *,
         state: ScopeState,
         vectors: TextVectors,
-        windows: Sequence[WindowFacts],
+        next_window: NextWindow,
         decide: Decide,
         settings: ConsolidationSettings,
         fallback_action: FallbackAction,
     ) -> None:
         self._state = state
         self._vectors = vectors
-        self._windows = windows
+        self._next_window: NextWindow | None = next_window  # None after the last one
         self._decide = decide
         self._settings = settings
         self._fallback_action = fallback_action
+        # Facts to decide, and the place of each in the scope, by its identity.
+        self._left: deque[PipelineFact] = deque()
+        self._place: dict[int, int] = {}
+        self.windows: list[WindowFacts] = []
         self.actions: list[Decided] = []
         self.outcomes: list[Outcome[Any]] = []
         self.failed: dict[int, str] = {}
         self.fallback = 0
 
-    def leave_out(self, facts: Sequence[PipelineFact]) -> list[PipelineFact]:
+    async def decide_all(self) -> None:
+        """Decide facts, so many in a call as go together; those that one call can't settle first.
+
+        They go into the next call, together with what comes then: a call of their own would cost
+        as much, and keep the scope waiting.
+        """
+        while await self._has_facts():
+            pending, passed_over = _next_call(self._left, self._settings.facts_per_call)
+            lookup = self._settings.lookup
+            await self._vectors.need(self._state.unembedded(pending, lookup))
+            existing = self._state.lookup(pending, lookup)
+            work = DecideWork(facts=[_shown(fact) for fact in pending], existing=existing)
+            outcome = await self._decide(work)
+            self.outcomes.append(outcome)
+            decided, again, problems = self._judge(pending, work, outcome)
+            for n, why in problems.items():
+                self.failed.setdefault(pending[n].window, why)
+            # From the first failure on nothing counts; what stands before it is decided to its end.
+            end = min(self.failed, default=len(self.windows))
+            again += self._take([d for d in decided if d.fact.window < end])
+            first = sorted([*passed_over, *again], key=lambda fact: self._place[id(fact)])
+            self._left.extendleft(reversed(first))
+            if self.failed:
+                self._left = deque(fact for fact in self._left if fact.window < end)
+        while await self._take_window():
+            pass
+
+    async def _has_facts(self) -> bool:
+        """Wait until there is all that the next call can take; tell whether there is anything."""
+        while len(self._left) < self._settings.facts_per_call and not self.failed:
+            if not await self._take_window():
+                break
+        return bool(self._left)
+
+    async def _take_window(self) -> bool:
+        """Wait for the next window, and take in what of it is to be decided."""
+        window = None if self._next_window is None else await self._next_window()
+        if window is None:
+            self._next_window = None
+            return False
+        self.windows.append(window)
+        if not self.failed:
+            facts = self._leave_out(window.facts)
+            for fact in facts:
+                self._place[id(fact)] = len(self._place)
+            self._left.extend(facts)
+        return True
+
+    def _leave_out(self, facts: Sequence[PipelineFact]) -> list[PipelineFact]:
         """Give the facts to decide: no model is asked about the others, but all are accounted for.
 
         Left out is what the commit will not take anyway, and what gives the memory system orders
@@ -193,33 +261,6 @@ class _ScopeRun:
             else:
                 left.append(fact)
         return left
-
-    async def decide_all(self, facts: Sequence[PipelineFact]) -> None:
-        """Decide facts, so many in a call as go together; those that one call can't settle first.
-
-        They go into the next call, together with what comes then: a call of their own would cost
-        as much, and keep the scope waiting.
-        """
-        place = {id(fact): n for n, fact in enumerate(facts)}
-        left = deque(facts)
-        while left:
-            pending, passed_over = _next_call(left, self._settings.facts_per_call)
-            lookup = self._settings.lookup
-            await self._vectors.need(self._state.unembedded(pending, lookup))
-            existing = self._state.lookup(pending, lookup)
-            work = DecideWork(facts=[_shown(fact) for fact in pending], existing=existing)
-            outcome = await self._decide(work)
-            self.outcomes.append(outcome)
-            decided, again, problems = self._judge(pending, work, outcome)
-            for n, why in problems.items():
-                self.failed.setdefault(pending[n].window, why)
-            # From the first failure on nothing counts; what stands before it is decided to its end.
-            end = min(self.failed, default=len(self._windows))
-            again += self._take([d for d in decided if d.fact.window < end])
-            first = sorted([*passed_over, *again], key=lambda fact: place[id(fact)])
-            left.extendleft(reversed(first))
-            if self.failed:
-                left = deque(fact for fact in left if fact.window < end)
 
     def _judge(
         self,
@@ -300,10 +341,9 @@ def _related(a: str, b: str) -> bool:
     return shorter > 0 and len(words_a & words_b) >= _RELATED_SHARE * shorter
 
 
-def _close(
-    windows: Sequence[WindowFacts], run: _ScopeRun, start_state: Callable[[], ScopeState]
-) -> ScopeResult:
+def _close(run: _ScopeRun, start_state: Callable[[], ScopeState]) -> ScopeResult:
     """Keep the windows before the first failed decision, as far as they stand without the rest."""
+    windows = run.windows
     end = min(run.failed, default=len(windows))
     kept = [action for action in run.actions if action.fact.window < end]
     while (broken := _first_broken(start_state(), kept)) is not None:
