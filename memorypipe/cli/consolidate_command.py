@@ -4,7 +4,6 @@ from typing import Any
 
 from memorypipe.cli.consolidate_options import run_options
 from memorypipe.cli.exit_codes import exit_code
-from memorypipe.cli.model_choice import OfflineModel
 from memorypipe.cli.output import Output
 from memorypipe.cli.prepare import prepare
 from memorypipe.cli.run_commands import check_access, interrupted, running_pipeline
@@ -29,10 +28,8 @@ def consolidate(options: Any) -> int:
     open_table(options.table)
     if options.ray_address is None:  # else the workers have another environment and network
         check_access(prepared)
-    # Rules have no limits that processes would share.
-    needs_ray = not isinstance(prepared.choice, OfflineModel)
     try:
-        with running_pipeline(run, prepared, output, needs_ray=needs_ray) as pipeline:
+        with running_pipeline(run, prepared, output) as pipeline:
             planned = pipeline.consolidate(scope=scope, again=options.again, run_id=options.run_id)
             summary = pipeline.apply(planned) if options.yes else planned.summary()
     except KeyboardInterrupt as interrupt:

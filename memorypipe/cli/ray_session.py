@@ -4,9 +4,11 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, TextIO
+
+from memorypipe.ray_start import ensure_ray, ray_started_by
 
 __all__ = ["object_store_bytes", "ray_session"]
 
@@ -16,23 +18,42 @@ _LEAST_STORE_BYTES = 128 * 1024**2
 
 
 @contextmanager
-def ray_session(address: str | None, *, is_quiet: bool = True) -> Iterator[None]:
-    """Have Ray running: the one of this process, a cluster, or a new one on this machine.
+def ray_session(
+    address: str | None,
+    *,
+    is_quiet: bool = True,
+    on_start: Callable[[], object] = lambda: None,
+) -> Iterator[None]:
+    """Have Ray: the one of this process, a cluster, or a new one on this machine.
+
+    A new one is started when something first needs it: small runs don't.
 
     Args:
-        address: Of a cluster; None starts Ray here. (Without that, Ray would join whatever
-            cluster it finds on the machine.)
+        address: Of a cluster, which is joined at once; None starts Ray here. (Without that, Ray
+            would join whatever cluster it finds on the machine.)
         is_quiet: False lets Ray say what it has to say, for those who look for a fault.
+        on_start: Called before it is started.
     """
     # Ray reports its use to its makers unless told not to; nothing may leave here unasked.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if is_quiet:
         _silence_start()
+    with ExitStack() as stack:
+
+        def start() -> None:
+            on_start()
+            stack.enter_context(_started(address, is_quiet=is_quiet))
+
+        stack.enter_context(ray_started_by(start))
+        if address is not None:
+            ensure_ray()
+        yield
+
+
+@contextmanager
+def _started(address: str | None, *, is_quiet: bool) -> Iterator[None]:
     import ray  # noqa: PLC0415  # it takes seconds, which no other command should wait for
 
-    if ray.is_initialized():
-        yield
-        return
     # Ray prints to standard output what its daemons say, whatever its settings, from threads of
     # its own; and its start writes to standard error past every Python logger.
     with _to_nowhere(sys.stdout, is_quiet=is_quiet):

@@ -141,18 +141,22 @@ def check_access(prepared: Prepared) -> None:
 
 @contextmanager
 def running_pipeline(
-    options: RunOptions, prepared: Prepared, output: Output, *, needs_ray: bool = True
+    options: RunOptions, prepared: Prepared, output: Output
 ) -> Iterator["MemoryPipeline"]:
-    """Have a pipeline with all that it needs running: local model, Ray, progress."""
+    """Have a pipeline with all that it needs running: local model, progress, and Ray."""
     with ExitStack() as stack:
         stack.enter_context(WarningsTo(output))
         display = stack.enter_context(ProgressDisplay(output.err))
         if isinstance(prepared.choice, LocalModel):
             display.say("Loading the local model")
             prepared = _with_local_server(stack, prepared, prepared.choice)
-        if needs_ray:
-            display.say("Starting Ray")
-            stack.enter_context(ray_session(options.ray_address, is_quiet=not output.debugs))
+        stack.enter_context(
+            ray_session(
+                options.ray_address,
+                is_quiet=not output.debugs,
+                on_start=lambda: display.say("Starting Ray"),
+            )
+        )
         yield _make_pipeline(options, prepared, display)
 
 
@@ -198,7 +202,7 @@ def _make_pipeline(
 
 
 def read_log(options: RunOptions, prepared: Prepared) -> Any:
-    """Read the log; with Ray, which must be running."""
+    """Read the log, inside `running_pipeline`."""
     from memorypipe.logs.read import read_conversations  # noqa: PLC0415  # imports Ray
 
     wants_scope = prepared.request["selection"].takes_scope

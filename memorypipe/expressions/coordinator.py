@@ -20,6 +20,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from memorypipe.llm.limits.control import Ask, Bounds, Coordinator, Grant
 from memorypipe.llm.limits.local_coordinator import LocalCoordinator
 from memorypipe.llm.spec import ModelSpec
+from memorypipe.ray_start import ensure_ray
 
 __all__ = ["JOB_IDLE_S", "HereCoordinator", "RunCoordinator", "connect"]
 
@@ -57,8 +58,7 @@ class RunCoordinator:
         Raises:
             ValueError: Where a run of this name has a coordinator already.
         """
-        if not ray.is_initialized():
-            ray.init()  # as Ray does by itself where data is made
+        ensure_ray()
         # Where its driver is, since the run cannot outlive that node, but can any other one.
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         actor_class = _actor_class(_run_name(run_id), scheduling_strategy=here)

@@ -24,6 +24,7 @@ from memorypipe.logs.records import Reject
 from memorypipe.logs.redact import Redact
 from memorypipe.logs.sources import PULLED_ROWS, LogSource, record_streams
 from memorypipe.logs.windows import check_window_options, windows_batch
+from memorypipe.ray_start import ensure_ray
 
 __all__ = ["ConversationLog", "LogSource", "read_conversations", "windows"]
 
@@ -71,6 +72,7 @@ class ConversationLog:
     @cached_property
     def dataset(self) -> ray.data.Dataset:
         """The rows as a Ray Dataset."""
+        ensure_ray()
         return ray.data.from_arrow(self.source) if self.rows is not None else self.source
 
     @property
@@ -154,13 +156,18 @@ def read_conversations(  # noqa: PLR0913  # one keyword per independent choice o
         order_by=order_by,
         redact=redact,
     )
-    rows = _BATCH_ROWS[options.layout]
+
+    def put(table: pa.Table) -> Any:
+        if not reading.has_blocks:
+            return table  # the first one stays here: most logs have no other
+        ensure_ray()
+        return ray.put(table)
+
     reading = Reading(
         options=options,
         limit=limit,
-        # The first one stays here: most logs have no other.
-        put=lambda table: ray.put(table) if reading.has_blocks else table,
-        batch_rows=rows,
+        put=put,
+        batch_rows=_BATCH_ROWS[options.layout],
         wants_scope=wants_scope or (lambda _key: True),
     )
     for name, records in record_streams(source, pull=_pull, is_mapped=options.is_mapped):

@@ -21,6 +21,7 @@ from memorypipe.expressions.options import WorkerOptions
 from memorypipe.expressions.worker_errors import plainly
 from memorypipe.pipeline.here import Threads
 from memorypipe.pipeline.lots import Lot
+from memorypipe.ray_start import ensure_ray
 
 __all__ = [
     "PARTITION_BYTES",
@@ -95,7 +96,7 @@ def fits_here(rows: int, asked: LLMExpression[Any, Any]) -> bool:
     if not ray.is_initialized():
         if "RAY_ADDRESS" not in os.environ:
             return True
-        ray.init()
+        ensure_ray()
     return sum(node["Alive"] for node in ray.nodes()) == 1  # type: ignore[no-untyped-call]
 
 
@@ -106,6 +107,7 @@ def _lots_on_workers(
     options: WorkerOptions,
     in_hand: int,
 ) -> Iterator[pa.Table]:
+    ensure_ray()
     dataset = ray.data.from_arrow([pa.Table.from_pylist([asdict(lot)], _LOTS) for lot in lots])
     # Else a thread for each lot in hand looks at the memory in use, all at the same moment, once
     # a second, and holds every request up meanwhile.
@@ -151,6 +153,7 @@ def in_partitions(paths: Sequence[str], *, key: str, at_least: int) -> ray.data.
         key: Column of strings.
         at_least: Blocks wanted, where there are so many keys.
     """
+    ensure_ray()
     size_bytes = _size_bytes(paths)
     if size_bytes > PARTITION_BYTES:
         partitions = max(at_least, -(-size_bytes // PARTITION_BYTES))

@@ -12,11 +12,13 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "conversations.jsonl"
 _SCRIPT = """
 import sys
 from memorypipe import MemoryBuildAction, MemoryExtract, MemoryPipeline, MemoryTable
-table, log, url = sys.argv[1:]
+table, log, url, workers = sys.argv[1:]
 if url:
     model = {"base_url": url, "model": "m"}
     pipeline = MemoryPipeline(
-        table=table, extract=MemoryExtract(**model), decide=MemoryBuildAction(**model),
+        table=table,
+        extract=MemoryExtract(**model).options(num_workers=int(workers)),
+        decide=MemoryBuildAction(**model),
         embedder="none",
     )
 else:
@@ -27,10 +29,10 @@ print(summary.status, MemoryTable.open(table, create=False).count() > 15, ray.is
 """
 
 
-def _run(table: Path, url: str) -> str:
+def _run(table: Path, url: str, *, workers: int = 1) -> str:
     environ = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     done = subprocess.run(  # noqa: S603  # our own script
-        [sys.executable, "-c", _SCRIPT, str(table), str(EXAMPLE), url],
+        [sys.executable, "-c", _SCRIPT, str(table), str(EXAMPLE), url, str(workers)],
         capture_output=True,
         text=True,
         env=environ,
@@ -41,10 +43,12 @@ def _run(table: Path, url: str) -> str:
     return done.stdout.splitlines()[-1]
 
 
-def test_a_small_run_of_the_rule_based_model_needs_no_ray(tmp_path: Path) -> None:
-    assert _run(tmp_path, "") == "done True False"
-
-
-def test_a_run_with_an_endpoint_starts_what_keeps_its_limits(tmp_path: Path) -> None:
+def test_a_small_run_needs_no_ray(tmp_path: Path) -> None:
+    assert _run(tmp_path / "rules", "") == "done True False"
     with endpoint() as server:
-        assert _run(tmp_path, server.base_url) == "done True True"
+        assert _run(tmp_path / "endpoint", server.base_url) == "done True False"
+
+
+def test_workers_need_it(tmp_path: Path) -> None:
+    with endpoint() as server:
+        assert _run(tmp_path, server.base_url, workers=2) == "done True True"

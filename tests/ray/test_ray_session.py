@@ -5,6 +5,7 @@ import os
 import pytest
 
 from memorypipe.cli.ray_session import ray_session
+from memorypipe.ray_start import ensure_ray
 
 
 @pytest.mark.usefixtures("ray_2_cpus")
@@ -19,3 +20,9 @@ def test_who_wants_to_report_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")
     with ray_session(None):
         assert os.environ["RAY_USAGE_STATS_ENABLED"] == "1"
+
+
+@pytest.mark.usefixtures("ray_2_cpus")
+def test_ray_that_runs_already_is_taken_as_it_is() -> None:
+    with ray_session(None, on_start=lambda: pytest.fail("It runs.")):
+        ensure_ray()

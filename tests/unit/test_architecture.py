@@ -19,7 +19,7 @@ LAYERS = [
     {"pipeline"},
     {"expressions", "logs", "table"},
     {"llm", "cells", "prompts", "rank", "evidence"},
-    {"schema", "ids", "id_key", "text", "errors"},
+    {"schema", "ids", "id_key", "text", "errors", "ray_start"},
 ]
 
 # Heavy libraries, and the only modules that may import them.
@@ -28,6 +28,7 @@ OWNERS = {
         "expressions/",
         "pipeline/",
         "logs/read.py",
+        "ray_start.py",
         "table/ray_io.py",
         "streams/on_pipeline.py",
         "cli/",

@@ -19,6 +19,7 @@ from memorypipe.pipeline.estimates.behaviour import MeasuredDecision, MeasuredEx
 from memorypipe.pipeline.estimates.tally import fact_count, measured
 from memorypipe.pipeline.extraction import extract_facts
 from memorypipe.pipeline.on_ray import arrow_batches, fits_here
+from memorypipe.ray_start import ensure_ray
 from memorypipe.schema import FACTS
 
 __all__ = ["Calibrated", "Spent", "calibrate_decisions", "calibrate_extractions", "share_out"]
@@ -124,6 +125,7 @@ def calibrate_decisions(
     cells = _decision_cells(facts, calls, facts_per_call)
     if not cells:
         return [], Spent()
+    ensure_ray()
     dataset = ray.data.from_arrow(pa.Table.from_pylist(cells))
     decided = dataset.with_column("decided", decide.with_status(col("facts"), col("existing")))
     rows = [row for batch in arrow_batches(decided) for row in batch.to_pylist()]
