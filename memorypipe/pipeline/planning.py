@@ -86,13 +86,14 @@ class Planning(RecordedPlanning):
         self._base_version = self._base.version
         self._told: ToldBefore | None = None
         self._is_here = False
+        self._has_one_model = config.extract.spec.key() == config.decide.spec.key()
         self._checker = Checker()
 
     def plan(self) -> Plan:
         """Plan, and write everything down."""
         try:
             folder = self._cut_windows()
-            self._is_here = self._fits_here()
+            self._is_here = self._fits_here(self._cut)
             if self._cut:
                 self._start_coordinator()
                 self._accounts.begin(*(["extract", "decide"] if self._is_one else ["extract"]))
@@ -122,8 +123,9 @@ class Planning(RecordedPlanning):
             most = max(settings.overlap_messages, carried.overlap_messages)
             settings = replace(settings, overlap_messages=most)
         uri = self._config.table_uri
-        if self._log.rows is not None:
-            self._checker.expect(self._log.rows.num_rows)
+        rows = self._log.rows
+        if rows is not None and self._has_one_model and self._fits_here(rows.num_rows):
+            self._checker.expect(rows.num_rows)
         digest = WindowDigest()
         with RunFolder.scratch(uri) as scratch:
             sorter = Sorter(scratch.path / f"{_SORTING}-windows", WINDOWS, by=_IN_ORDER)
@@ -131,7 +133,7 @@ class Planning(RecordedPlanning):
                 digest.add(batch["window_id"])
                 sorter.add(batch)
                 self._cut += batch.num_rows
-                if not self._fits_here():
+                if not self._fits_here(self._cut):
                     # It takes a second to come up, while the rest is cut and the workers start.
                     self._start_coordinator()
                 self._report("windows", self._cut, None)
@@ -185,15 +187,15 @@ class Planning(RecordedPlanning):
             windows = folder.parts("windows")
             check_none_open(windows, config.extract, table_uri=config.table_uri)
 
-    def _fits_here(self) -> bool:
-        """Tell whether this process asks both stages itself."""
+    def _fits_here(self, windows: int) -> bool:
+        """Tell whether this process asks both stages about so many windows itself."""
         config = self._config
-        return all(fits_here(self._cut, stage) for stage in (config.extract, config.decide))
+        return all(fits_here(windows, stage) for stage in (config.extract, config.decide))
 
     @property
     def _is_one(self) -> bool:
         """Whether one worker, in this process, asks both stages."""
-        return self._is_here and self._config.extract.spec.key() == self._config.decide.spec.key()
+        return self._is_here and self._has_one_model
 
     def _start_coordinator(self) -> None:
         config = self._config
