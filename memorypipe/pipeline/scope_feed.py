@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -50,8 +51,9 @@ class ScopeFeed:
         self._given: list[Stretch] = []
 
     def put(self, window: WindowFacts) -> None:
-        """Hand a window over."""
-        self._coming[window.window_id].set_result(window)
+        """Hand a window over; once."""
+        with suppress(InvalidStateError):  # who waited for it was cancelled
+            self._coming[window.window_id].set_result(window)
 
     def give_up(self) -> None:
         """Say that no more will come; whoever waits is cancelled."""

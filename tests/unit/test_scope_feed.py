@@ -142,6 +142,22 @@ def test_who_waits_for_what_will_not_come_is_cancelled() -> None:
     asyncio.run(main())
 
 
+def test_what_comes_when_who_waited_for_it_is_gone_is_no_error() -> None:
+    """Else it would be raised in the place of what ended the others."""
+    feed = ScopeFeed([row(0, [1]), row(1, [2])])
+
+    async def main() -> None:
+        waiting = asyncio.create_task(feed.next_window())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+    asyncio.run(main())
+    feed.put(window(0, [1]))
+    feed.put(window(1, [2]))
+    feed.give_up()
+
+
 def test_the_earliest_time_is_that_of_what_is_new() -> None:
     def message(day: int | None, *, background: bool = False) -> dict[str, Any]:
         return {
