@@ -1,6 +1,7 @@
 """The windows of a scope, handed over as they are extracted and taken in the order of deciding."""
 
 import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
@@ -39,12 +40,16 @@ class ScopeFeed:
     ) -> None:
         self.rows = sorted(rows, key=in_time)
         self.key: str = self.rows[0]["scope_key"]
-        self._coming: dict[str, Future[WindowFacts]] = {row["window_id"]: Future() for row in rows}
         bounds = [(earliest or {}).get(row["window_id"], EARLIEST) for row in self.rows]
         # By place, the time before which no later window has anything.
         self._not_before = [_LATEST] * len(bounds)
         for place in range(len(bounds) - 1, 0, -1):
             self._not_before[place - 1] = min(self._not_before[place], bounds[place])
+        # What came and was not taken yet, by window id; who waits for one has a future for it.
+        self._there: dict[str, WindowFacts] = {}
+        self._awaited: dict[str, Future[WindowFacts]] = {}
+        self._is_over = False
+        self._turn = threading.Lock()
         self._place = 0
         self._open = Stretches()
         self._ready: list[Stretch] = []
@@ -52,25 +57,41 @@ class ScopeFeed:
 
     def put(self, window: WindowFacts) -> None:
         """Hand a window over; once."""
-        with suppress(InvalidStateError):  # who waited for it was cancelled
-            self._coming[window.window_id].set_result(window)
+        with self._turn:
+            awaited = self._awaited.pop(window.window_id, None)
+            if awaited is None:
+                self._there[window.window_id] = window
+        if awaited is not None:
+            with suppress(InvalidStateError):  # who waited for it was cancelled
+                awaited.set_result(window)
 
     def give_up(self) -> None:
         """Say that no more will come; whoever waits is cancelled."""
-        for each in self._coming.values():
+        with self._turn:
+            self._is_over = True
+            awaited = list(self._awaited.values())
+        for each in awaited:
             each.cancel()
 
     async def next_window(self) -> WindowFacts | None:
         """Wait for the next stretch, as a window; None after the last one."""
         while not self._ready and self._place < len(self.rows):
-            coming = self._coming[self.rows[self._place]["window_id"]]
-            self._open.add(coming.result() if coming.done() else await asyncio.wrap_future(coming))
+            self._open.add(await self._window(self.rows[self._place]["window_id"]))
             self._ready = list(self._open.settled(self._not_before[self._place]))[::-1]
             self._place += 1
         if not self._ready:
             return None
         self._given.append(self._ready.pop())
         return as_window(len(self._given) - 1, self._given[-1])
+
+    async def _window(self, window_id: str) -> WindowFacts:
+        with self._turn:
+            if (window := self._there.pop(window_id, None)) is not None:
+                return window
+            if self._is_over:
+                raise asyncio.CancelledError
+            awaited = self._awaited[window_id] = Future()
+        return await asyncio.wrap_future(awaited)
 
     def by_window(self, result: ScopeResult) -> ScopeResult:
         """Say of windows what a result says of stretches, once all were taken."""

@@ -138,6 +138,8 @@ def test_who_waits_for_what_will_not_come_is_cancelled() -> None:
         feed.give_up()
         with pytest.raises(asyncio.CancelledError):
             await waiting
+        with pytest.raises(asyncio.CancelledError):
+            await feed.next_window()
 
     asyncio.run(main())
 
