@@ -45,7 +45,7 @@ class Checker:
 
         It ends with `close`, or with this process. Where it is lost, the rest is done here.
         """
-        if self._child is not None or windows < _LEAST_WINDOWS or (os.cpu_count() or 1) == 1:
+        if self._child is not None or windows < _LEAST_WINDOWS or not _has_room():
             return
         try:
             self._child = _Child()
@@ -69,12 +69,21 @@ class Checker:
             child.end()
 
 
+def _has_room() -> bool:
+    """Whether another process would be beside this one, and Python can be started as one.
+
+    In a program that carries its Python with it, what would be started is the program again.
+    """
+    is_carried = getattr(sys, "frozen", False)
+    return (os.cpu_count() or 1) > 1 and bool(sys.executable) and not is_carried
+
+
 class _Child:
     """The process beside this one; tables travel through its pipes as streams of Arrow."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(  # noqa: S603  # ourselves
-            [sys.executable, "-P", "-c", _SERVE, json.dumps(sys.path)],
+            [sys.executable, "-P", "-c", _SERVE, json.dumps([str(each) for each in sys.path])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

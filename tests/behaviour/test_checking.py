@@ -2,8 +2,10 @@
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -116,6 +118,21 @@ def test_few_windows_and_a_single_core_are_not_worth_a_process(
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     checker.expect(2_000)
     assert checker._child is None
+
+
+@pytest.mark.parametrize(("name", "value"), [("frozen", True), ("executable", None)])
+def test_a_program_that_is_no_python_is_not_started_again(
+    checker: Checker, monkeypatch: pytest.MonkeyPatch, name: str, value: object
+) -> None:
+    monkeypatch.setattr(sys, name, value, raising=False)
+    checker.expect(2_000)
+    assert checker._child is None
+
+
+def test_places_of_modules_may_be_paths(checker: Checker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path, Path("/there/is/nothing")])
+    _ready(checker)
+    assert checker.check(asked(1)) == facts_table(asked(1))
 
 
 def test_where_no_process_can_be_started_facts_are_checked_here(
