@@ -26,6 +26,7 @@ from memorypipe.ray_start import ensure_ray
 __all__ = [
     "PARTITION_BYTES",
     "arrow_batches",
+    "asks_both",
     "fits_here",
     "in_partitions",
     "over_lots",
@@ -98,6 +99,14 @@ def fits_here(rows: int, asked: LLMExpression[Any, Any]) -> bool:
             return True
         ensure_ray()
     return sum(node["Alive"] for node in ray.nodes()) == 1  # type: ignore[no-untyped-call]
+
+
+def asks_both(
+    windows: int, extract: LLMExpression[Any, Any], decide: LLMExpression[Any, Any]
+) -> bool:
+    """Tell whether this process asks both stages about so many windows, through one worker."""
+    is_same = extract.spec.key() == decide.spec.key()
+    return is_same and fits_here(windows, extract) and fits_here(windows, decide)
 
 
 def _lots_on_workers(

@@ -21,7 +21,7 @@ from memorypipe.pipeline.cutting import cut_here, cut_windows
 from memorypipe.pipeline.deciding import Decider, decide_actions
 from memorypipe.pipeline.extraction import extract_facts
 from memorypipe.pipeline.id_keys import key_of
-from memorypipe.pipeline.on_ray import arrow_batches, fits_here
+from memorypipe.pipeline.on_ray import arrow_batches, asks_both, fits_here
 from memorypipe.pipeline.planning_config import PlanConfig
 from memorypipe.pipeline.plans.plan import Plan
 from memorypipe.pipeline.recorded import RecordedPlanning
@@ -86,7 +86,7 @@ class Planning(RecordedPlanning):
         self._base_version = self._base.version
         self._told: ToldBefore | None = None
         self._is_here = False
-        self._has_one_model = config.extract.spec.key() == config.decide.spec.key()
+        self._is_one = False
         self._checker = Checker()
 
     def plan(self) -> Plan:
@@ -94,6 +94,7 @@ class Planning(RecordedPlanning):
         try:
             folder = self._cut_windows()
             self._is_here = self._fits_here(self._cut)
+            self._is_one = self._is_here and self._asks_both(self._cut)
             if self._cut:
                 self._start_coordinator()
                 self._accounts.begin(*(["extract", "decide"] if self._is_one else ["extract"]))
@@ -124,7 +125,7 @@ class Planning(RecordedPlanning):
             settings = replace(settings, overlap_messages=most)
         uri = self._config.table_uri
         rows = self._log.rows
-        if rows is not None and self._has_one_model and self._fits_here(rows.num_rows):
+        if rows is not None and self._asks_both(rows.num_rows):
             self._checker.expect(rows.num_rows)
         digest = WindowDigest()
         with RunFolder.scratch(uri) as scratch:
@@ -192,10 +193,8 @@ class Planning(RecordedPlanning):
         config = self._config
         return all(fits_here(windows, stage) for stage in (config.extract, config.decide))
 
-    @property
-    def _is_one(self) -> bool:
-        """Whether one worker, in this process, asks both stages."""
-        return self._is_here and self._has_one_model
+    def _asks_both(self, windows: int) -> bool:
+        return asks_both(windows, self._config.extract, self._config.decide)
 
     def _start_coordinator(self) -> None:
         config = self._config

@@ -10,14 +10,16 @@ from memorypipe.llm.spec import OFFLINE_URL, ModelSpec
 from memorypipe.pipeline.estimates.behaviour import REPLY_TOKENS, Behaviour, Behaviours
 from memorypipe.pipeline.estimates.calibration import Spent
 from memorypipe.pipeline.estimates.decisions import GroupModel
-from memorypipe.pipeline.estimates.time import Limits, Load, Pace, phase_time
+from memorypipe.pipeline.estimates.time import Limits, Load, phase_time
 
 __all__ = ["Counts", "Estimate", "Range", "Stage", "put_together"]
 
 Column = np.ndarray[tuple[int], np.dtype[np.float64]]
 
-# Ray's operators have to come up, the windows be written, the plan be laid out and committed.
+# Ray's operators have to come up, the windows be written, the plan be laid out and committed; and
+# where one process does everything itself.
 _START_S = 6.0
+_START_ALONE_S = 1.0
 # What client and reader work for one call, beside what a rehearsal shows.
 _CALL_CPU_S = 0.004
 
@@ -168,13 +170,14 @@ class _Totals:
     limit: str
 
 
-def put_together(  # what was counted, what is expected, how it is called
+def put_together(  # noqa: PLR0913  # what was counted, what is expected, how it is called
     counts: Counts,
     model: GroupModel,
     behaviours: Behaviours,
     *,
     extract: Stage,
     decide: Stage,
+    is_one: bool,
     **told: Any,
 ) -> Estimate:
     """Make the estimate.
@@ -185,10 +188,11 @@ def put_together(  # what was counted, what is expected, how it is called
         behaviours: What is expected of the model.
         extract: The first stage.
         decide: The second.
+        is_one: Whether one process asks both, at the same time.
         **told: Further attributes of `Estimate`.
     """
     low, mid, high = (
-        _totals(counts, model, behaviour, extract, decide)
+        _totals(counts, model, behaviour, (extract, decide), is_one=is_one)
         for behaviour in (behaviours.low, behaviours.mid, behaviours.high)
     )
 
@@ -214,8 +218,14 @@ def put_together(  # what was counted, what is expected, how it is called
 
 
 def _totals(
-    counts: Counts, model: GroupModel, behaviour: Behaviour, extract: Stage, decide: Stage
+    counts: Counts,
+    model: GroupModel,
+    behaviour: Behaviour,
+    stages: tuple[Stage, Stage],
+    *,
+    is_one: bool,
 ) -> _Totals:
+    extract, decide = stages
     unknown_tokens, known_facts, memories = counts.scopes
     rate = behaviour.facts_per_1000_tokens / 1e3
     scopes = model.scopes(known_facts + rate * unknown_tokens, memories)
@@ -239,17 +249,16 @@ def _totals(
         cpu_s=_CALL_CPU_S + model.cpu_s,
         longest=max(float(scopes["calls"].max(initial=0.0)), counts.sure_longest),
     )
-    paces = [
-        first.pace(behaviour.latency_s, behaviour),
-        second.pace(
-            behaviour.latency_s
-            if behaviour.decide_latency_s is None
-            else behaviour.decide_latency_s,
-            behaviour,
-        ),
-    ]
+    decide_s = behaviour.decide_latency_s
+    loads = (
+        first.load(behaviour.latency_s, behaviour),
+        second.load(behaviour.latency_s if decide_s is None else decide_s, behaviour),
+    )
+    paces = [phase_time(each.limits(), load) for each, load in zip(stages, loads, strict=True)]
+    if is_one:
+        paces = [phase_time(extract.limits(), *loads)]
     costs = [first.cost(), second.cost()]
-    wall_s = sum(pace.wall_s for pace in paces)
+    start_s = _START_ALONE_S if is_one else _START_S
     return _Totals(
         facts=counts.known_facts + new_facts,
         calls_decide=calls,
@@ -257,7 +266,7 @@ def _totals(
         tokens_in=first.paid_in + second.paid_in,
         tokens_out=first.paid_out + second.paid_out,
         cost=None if None in costs else sum(cost for cost in costs if cost is not None),
-        wall_s=wall_s + _START_S,
+        wall_s=start_s + sum(pace.wall_s for pace in paces),
         longest_scope_calls=second.longest,
         limit=max(paces, key=lambda pace: pace.wall_s).limit,
     )
@@ -289,11 +298,11 @@ class _Stage:
             return 0.0
         return None if prices is None else prices.cost(self.tokens_in, self.tokens_out)
 
-    def pace(self, latency_s: float, behaviour: Behaviour) -> Pace:
-        """Say how long it takes."""
+    def load(self, latency_s: float, behaviour: Behaviour) -> Load:
+        """Say what there is to do."""
         each = self.tokens_out / self.calls if self.calls else 0.0
         waits_s = latency_s + behaviour.latency_per_token_s * each
-        load = Load(
+        return Load(
             calls=self.calls,
             tokens=self.paid_in + self.paid_out,
             latency_s=0.0 if self.stage.is_offline else waits_s,
@@ -301,4 +310,3 @@ class _Stage:
             longest_chain=self.longest,
             chains=self.calls / self.longest if self.longest > 1 else 0.0,
         )
-        return phase_time(load, self.stage.limits())

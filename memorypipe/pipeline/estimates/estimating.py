@@ -37,6 +37,7 @@ from memorypipe.pipeline.estimates.samples import (
 )
 from memorypipe.pipeline.estimates.tally import Scopes, WindowTally, fact_count
 from memorypipe.pipeline.id_keys import id_key_to_plan
+from memorypipe.pipeline.on_ray import asks_both
 from memorypipe.pipeline.planning_config import PlanConfig
 from memorypipe.pipeline.runs.request import RunRequest
 from memorypipe.pipeline.scopes.consolidate import WindowFacts
@@ -136,6 +137,7 @@ class Estimating:
             behaviours,
             extract=self._stage("extract"),
             decide=self._stage("decide"),
+            is_one=asks_both(self._tally.windows, self._config.extract, self._config.decide),
             conversations=self._log.conversations,
             windows=self._tally.windows,
             rejected_lines=len(self._log.rejects),

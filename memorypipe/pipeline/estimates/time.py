@@ -57,31 +57,38 @@ class Pace:
     limit: str
 
 
-def phase_time(load: Load, limits: Limits) -> Pace:
-    """Say how long a stage takes: as long as the limit that binds makes it.
+def phase_time(limits: Limits, *loads: Load) -> Pace:
+    """Say how long stages take that are worked on together: as long as the limit that binds makes.
 
     Args:
-        load: What there is to do.
         limits: Of the run.
+        loads: What there is to do. A chain of the last one with calls begins when a call of each
+            of those before it is answered.
 
     Example:
         >>> load = Load(calls=600, tokens=900_000, latency_s=2.0, cpu_s=0.01)
-        >>> phase_time(load, Limits(concurrency=64, max_qps=5.0))
+        >>> phase_time(Limits(concurrency=64, max_qps=5.0), load)
         Pace(wall_s=122.0, limit='max_qps')
     """
-    if load.calls <= 0:
+    asked = [load for load in loads if load.calls > 0]
+    if not asked:
         return Pace(wall_s=0.0, limit="nothing")
-    side_by_side = min(limits.concurrency, load.chains or load.calls)
-    # Calls that run side by side in one worker wait for each other's work.
-    step_s = load.latency_s + load.cpu_s * max(side_by_side / limits.workers, 1.0)
+    *before, last = asked
+    side_by_side = min(limits.concurrency, last.chains or last.calls)
+    # Chains in one worker wait for each other's work where there is more of it than of waiting.
+    step_s = max(last.latency_s + last.cpu_s, last.cpu_s * side_by_side / limits.workers)
+    chain_s = max(last.longest_chain - 1.0, 0.0) * step_s
+    begins_s = sum(load.latency_s + load.cpu_s for load in before)
+    calls = sum(load.calls for load in asked)
     bounds = {
-        "max_concurrency": load.calls * load.latency_s / limits.concurrency,
-        "workers": load.calls * load.cpu_s / limits.workers,
-        "longest_scope": max(load.longest_chain - 1.0, 0.0) * step_s,
+        "max_concurrency": sum(load.calls * load.latency_s for load in asked) / limits.concurrency,
+        "workers": sum(load.calls * load.cpu_s for load in asked) / limits.workers,
+        "longest_scope": begins_s + chain_s if chain_s else 0.0,
     }
     if limits.max_qps is not None:
-        bounds["max_qps"] = load.calls / limits.max_qps
+        bounds["max_qps"] = calls / limits.max_qps
     if limits.max_tokens_per_minute is not None:
-        bounds["max_tokens_per_minute"] = 60.0 * load.tokens / limits.max_tokens_per_minute
+        tokens = sum(load.tokens for load in asked)
+        bounds["max_tokens_per_minute"] = 60.0 * tokens / limits.max_tokens_per_minute
     limit = max(bounds, key=lambda name: bounds[name])
-    return Pace(wall_s=round(bounds[limit] + load.latency_s, 6), limit=limit)
+    return Pace(wall_s=round(bounds[limit] + last.latency_s, 6), limit=limit)
