@@ -65,7 +65,7 @@ class Steps:
         self.steps.append(Step(now_s, stage, done))
         if now_s > self._looked_s + 1.0:
             self._looked_s = now_s
-            self.sorting_bytes = max(self.sorting_bytes, _size(self._runs, "*/.sorting/*"))
+            self.sorting_bytes = max(self.sorting_bytes, _size(self._runs, "*/.sorting*/*"))
             self.spilled_bytes = max(self.spilled_bytes, common.spilled_bytes())
 
 
