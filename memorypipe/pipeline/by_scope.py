@@ -65,7 +65,8 @@ def extract_and_decide(
         return piece.lot, extraction.ask(rows_of(piece.windows, files[piece.windows.path]))
 
     check = checker.check
-    with Threads(extract.spec.run) as threads, closing(_Feeds()) as feeds:
+    # Whatever waits for feeds or checks is let go before the threads are waited for.
+    with Threads(extract.spec.run) as threads, closing(checker), closing(_Feeds()) as feeds:
         threads.hire(_askers(pieces, extract.spec.concurrency), ask)
         threads.hire(1, check)
         worker_of(extract.spec)  # here, so that no thread waits for it while another passes it

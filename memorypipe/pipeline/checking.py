@@ -49,15 +49,16 @@ class Checker:
             return
         try:
             self._child = _Child()
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # no process, or no thread
             _logger.debug("Facts are checked here.", exc_info=error)
 
     def check(self, asked: pa.Table) -> pa.Table:
         """Do as `memorypipe.pipeline.extracted.facts_table`."""
-        if self._child is not None and self._child.is_ready:
+        child = self._child  # `close` may come from another thread
+        if child is not None and child.is_ready:
             try:
-                return self._child.check(asked)
-            except (OSError, StopIteration, pa.ArrowException) as lost:
+                return child.check(asked)
+            except (OSError, ValueError, StopIteration, pa.ArrowException) as lost:
                 _logger.debug("Facts are checked here from now on.", exc_info=lost)
                 self.close()
         return facts_table(asked)
@@ -91,7 +92,14 @@ class _Child:
         )
         self._questions: Any = None
         self._answers: Any = None
-        threading.Thread(target=self._connect, name="memorypipe-checks", daemon=True).start()
+        self._connecting = threading.Thread(
+            target=self._connect, name="memorypipe-checks", daemon=True
+        )
+        try:
+            self._connecting.start()
+        except BaseException:
+            self.end()
+            raise
 
     @property
     def is_ready(self) -> bool:
@@ -120,6 +128,9 @@ class _Child:
         """End it, wherever it is; it has nothing to put in order."""
         self._process.kill()
         self._process.wait()
+        if self._connecting.ident is not None:
+            # Nothing comes any more; a thread in the reader when Python ends would abort it.
+            self._connecting.join()
         for pipe in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(OSError):  # what is left to write goes nowhere
                 pipe.close()  # type: ignore[union-attr]  # it is one

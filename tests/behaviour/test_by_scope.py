@@ -89,6 +89,30 @@ def test_the_first_windows_of_all_heavy_scopes_are_extracted_first(
         assert any(f"Lamp {user}-0 is mine" in text for text in first)
 
 
+def test_what_later_windows_may_tell_of_earlier_days_is_waited_for(
+    server: Endpoint, tmp_path: Path
+) -> None:
+    """The conversation that ends last begins first, and is extracted in the second piece."""
+    days = {"a": (1, 20), "b": (2, 9), **{f"c{n}": (n, n) for n in range(10, 16)}}
+    told = [
+        {
+            "user_id": "u",
+            "conversation_id": name,
+            "messages": [
+                {
+                    "role": "user",
+                    "content": f"On day {day} {name} came.",
+                    "timestamp": (DAY + timedelta(days=day)).isoformat(),
+                }
+                for day in dict.fromkeys(said)
+            ],
+        }
+        for name, said in days.items()
+    ]
+    decided = [text for _, _, text in actions(pipeline(server, tmp_path, 1).plan(told))]
+    assert [int(text.split()[2]) for text in decided] == [1, 2, 9, *range(10, 16), 20]
+
+
 def stop(progress: Progress) -> None:
     if progress.stage == "extract" and progress.done:
         raise RuntimeError("Enough.")

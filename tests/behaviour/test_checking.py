@@ -96,6 +96,7 @@ def test_it_ends_at_once_and_is_waited_for(checker: Checker) -> None:
     child = _ready(checker)
     checker.close()
     assert child._process.returncode == -signal.SIGKILL
+    assert not child._connecting.is_alive()
     assert checker.check(asked(1)) == facts_table(asked(1))
 
 
@@ -127,6 +128,27 @@ def test_a_program_that_is_no_python_is_not_started_again(
     monkeypatch.setattr(sys, name, value, raising=False)
     checker.expect(2_000)
     assert checker._child is None
+
+
+def test_where_no_thread_can_be_started_facts_are_checked_here_and_nothing_is_left(
+    checker: Checker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+    end = checking._Child.end
+
+    def noted(child: Any) -> None:
+        end(child)
+        ended.append(child._process.returncode)
+
+    monkeypatch.setattr(threading.Thread, "start", _no_thread)
+    monkeypatch.setattr(checking._Child, "end", noted)
+    checker.expect(64)
+    assert checker.check(asked(1)) == facts_table(asked(1))
+    assert ended == [-signal.SIGKILL]
+
+
+def _no_thread(_thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
 
 
 def test_places_of_modules_may_be_paths(checker: Checker, monkeypatch: pytest.MonkeyPatch) -> None:
